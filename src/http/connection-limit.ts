@@ -92,7 +92,7 @@ export function limitConnections(server: Server, options: ConnectionLimitOptions
   }
 }
 
-function peerName({ remoteAddress, remotePort }: Socket): string {
+export function peerName({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`
 }
 

@@ -4,8 +4,8 @@ import {
   DatabaseUnavailable,
   findTrouble,
   mayRunAgain,
-  naming,
   OutcomeUnknown,
+  runChange,
 } from '../../src/console/platform/database/database-unavailable.ts'
 import { diskTroubleIn } from '../../src/console/platform/database/sqlite/database.ts'
 
@@ -49,14 +49,14 @@ test('a change that may be committed names what to look for, and any other error
   const unknown = new AuditWriteError(
     new DatabaseUnavailable('timeout', 'no answer', { isOutcomeUnknown: true }),
   )
-  const named = await naming(about, () => Promise.reject(unknown)).catch((error: unknown) => error)
+  const named = await runChange(about, () => Promise.reject(unknown)).catch((error: unknown) => error)
   expect(named).toBeInstanceOf(OutcomeUnknown)
   expect(named).toMatchObject({
     ...{ about, cause: unknown },
     message: 'The database did not say whether a change was committed',
   })
   for (const error of [new DatabaseUnavailable('timeout', 'no answer'), new Error('x')]) {
-    await expect(naming(about, () => Promise.reject(error))).rejects.toBe(error)
+    await expect(runChange(about, () => Promise.reject(error))).rejects.toBe(error)
   }
-  expect(await naming(about, async () => 7)).toBe(7)
+  expect(await runChange(about, async () => 7)).toBe(7)
 })

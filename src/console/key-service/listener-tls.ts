@@ -6,6 +6,7 @@ import type { OnReload, PrepareReload } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import { readNamedFile } from '../../config/setting-files.ts'
 import { requireAuthorities, requirePair } from '../../domain/pem.ts'
+import { peerName } from '../../http/connection-limit.ts'
 
 type TlsFiles = Config['console']['internal']['tls']
 
@@ -88,10 +89,6 @@ function readMaterial({ certFile, keyFile, clientCaFile }: TlsFiles) {
   const ca = readNamedFile(clientCaFile, 'console.internal.tls.clientCaFile')
   requireAuthorities(ca, 'console.internal.tls.clientCaFile')
   return { cert, key, ca }
-}
-
-function peerName({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress} ${remotePort}`
 }
 
 /** Node reports a rejected certificate only as a reset; the socket has the reason. */

@@ -27,7 +27,7 @@ import {
 import { appendAudit, runAudited } from '../platform/audit/chain.ts'
 import { auditAccess } from '../platform/audit/entries.ts'
 import type { AuditedDatabase } from '../platform/audit/mac.ts'
-import { naming } from '../platform/database/database-unavailable.ts'
+import { runChange } from '../platform/database/database-unavailable.ts'
 import type { RandomBytes } from '../platform/database/ids.ts'
 import { type EarlierResponse, findResponse, insertResponse } from '../platform/http/idempotency.ts'
 import type { OperationContext } from '../platform/http/request-context.ts'
@@ -136,7 +136,7 @@ async function issueToken(
   if (!mayGrant(principal, token)) return { kind: 'exceeds' }
   const about = { id: newAuditId(nowMs), atMs: nowMs, caller }
   const entry = auditAccess('token.issued', tokenDetail(token), about)
-  const meanwhile = await naming({ tokenId: token.id }, () =>
+  const meanwhile = await runChange({ tokenId: token.id }, () =>
     runAudited(parts, async tx => {
       const response = idempotency === null ? null : { ...idempotency, outcome: JSON.stringify(token) }
       const repeated = response === null ? null : await insertResponse(tx, response, nowMs)
@@ -171,7 +171,7 @@ async function revokeToken(
   if (tokenProblem(token, nowMs) !== null) return unchanged
   const about = { id: newAuditId(nowMs), atMs: nowMs, caller }
   const entry = auditAccess('token.revoked', tokenDetail(token), about)
-  const revoked = await naming({ tokenId: id }, () =>
+  const revoked = await runChange({ tokenId: id }, () =>
     runAudited(parts, async tx => {
       const isNew = await revokeTokenRow(tx, id, nowMs)
       // Within the transaction: what follows the commit must not fail.

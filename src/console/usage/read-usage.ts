@@ -110,7 +110,7 @@ export function parseUsageRange({ from, to, step = 'hour' }: UsageRangeText, now
   if (fromMs === null) return { ok: false, field: 'from', expected: INSTANT_EXPECTED }
   const first = Math.floor(fromMs / STEP_MS[step])
   if (first >= until) return { ok: false, field: 'from', expected: 'in the past, and before to' }
-  const oldest = oldestBucket(countTable({ step }), nowMs)
+  const oldest = oldestBucket(chooseTable({ step }), nowMs)
   if (first < oldest) return { ok: false, field: 'from', expected: KEPT[step] }
   return { ok: true, range: { step, from: first, until } }
 }
@@ -180,7 +180,7 @@ export interface RequestTotal {
   readonly served: number
 }
 
-function countTable({ step }: Pick<UsageRange, 'step'>): CountTable {
+function chooseTable({ step }: Pick<UsageRange, 'step'>): CountTable {
   return step === 'hour' ? 'usage_hours' : 'usage_days'
 }
 
@@ -191,7 +191,7 @@ function within(range: UsageRange) {
 
 function selectCounts(database: Kysely<Tables>, workspaceId: string, keyId: string, range: UsageRange) {
   return database
-    .selectFrom(countTable(range))
+    .selectFrom(chooseTable(range))
     .select(['bucket', 'route', 'code', 'count'])
     .where('workspace_id', '=', workspaceId)
     .where('key_id', '=', keyId)
@@ -212,7 +212,7 @@ async function busiestKeys(
   limit: number,
 ): Promise<RequestTotal[]> {
   const sums = (part: UsageRange) => sql<RequestTotal>`
-    select key_id as name, ${SUMS} from ${sql.table(countTable(part))}
+    select key_id as name, ${SUMS} from ${sql.table(chooseTable(part))}
     where workspace_id = ${workspaceId} and ${within(part)} and key_id in (
       select key_id from key_use where workspace_id = ${workspaceId}
       order by last_used_at_ms desc, key_id desc limit ${RANKED_KEYS})
@@ -232,7 +232,7 @@ async function busiestWorkspaces(
       : sql`workspace_id in (select listed.value from ${listAsRows(workspaces, dialect)})`
   // The literal: the index has the rows with this key id alone.
   const sums = (part: UsageRange) => sql<RequestTotal>`
-    select workspace_id as name, ${SUMS} from ${sql.table(countTable(part))}
+    select workspace_id as name, ${SUMS} from ${sql.table(chooseTable(part))}
     where key_id = '' and ${within(part)} and ${visible}
     group by workspace_id`
   return busiest(await sumParts(reader, splitRange(range, dialect), sums), limit)

@@ -10,7 +10,7 @@ import {
   type PendingChange,
 } from '../../announcing/index.ts'
 import type { KeyAuditEntry } from '../../platform/audit/entries.ts'
-import { AuditWriteError, naming, OutcomeUnknown } from '../../platform/database/database-unavailable.ts'
+import { AuditWriteError, OutcomeUnknown, runChange } from '../../platform/database/database-unavailable.ts'
 import {
   decodeOutcome,
   type EarlierResponse,
@@ -137,8 +137,8 @@ async function save(
   const old = issued === null ? null : (replaced?.record ?? null)
   const response =
     idempotency === null ? null : { ...idempotency, outcome: encodeOutcome({ record, replaced: old }) }
-  const { id: keyId, workspaceId } = record
-  return naming({ keyId, workspaceId }, () => commit({ ...change, response, events: createEvents(planned) }))
+  const about = { keyId: record.id, workspaceId: record.workspaceId }
+  return runChange(about, () => commit({ ...change, response, events: createEvents(planned) }))
 }
 
 async function announce(

@@ -73,7 +73,7 @@ export class AuditWriteError extends Error {
 }
 
 /** Runs a change. @throws OutcomeUnknown, with what to look for, if it may be committed all the same */
-export async function naming<Result>(about: Unconfirmed, change: () => Promise<Result>): Promise<Result> {
+export async function runChange<Result>(about: Unconfirmed, change: () => Promise<Result>): Promise<Result> {
   try {
     return await change()
   } catch (error) {

@@ -36,7 +36,7 @@ export async function storeLimitUses(
   nowMs: number,
   dialect: Dialect,
 ): Promise<readonly ReachedLimit[]> {
-  const reported = latestUses(reports, nowMs)
+  const reported = latestWindows(reports, nowMs)
   if (reported.length === 0) return []
   const unknown = reported.map(row => ({ ...row, used: 0, ends_at_ms: 0 }))
   await sql`${insertion(unknown, dialect)} on conflict (id) do nothing`.execute(tx)
@@ -67,7 +67,7 @@ export async function storeLimitUses(
 }
 
 /** One row for each window, in one order, so that two consoles cannot deadlock. */
-function latestUses(reports: readonly ReportedLimits[], nowMs: number): LimitUseRow[] {
+function latestWindows(reports: readonly ReportedLimits[], nowMs: number): LimitUseRow[] {
   const latest = new Map<string, LimitUseRow>()
   for (const { region, limits } of reports) {
     for (const use of limits) {
