@@ -10,14 +10,13 @@ import {
   type Html,
   hintHtml,
   html,
-  instant,
   instantAndAgo,
   lastUsed,
   markInvisible,
 } from '../platform/html/html.ts'
 import { notFound, requireWorkspace } from '../platform/html/page-request.ts'
 import { readParameter } from '../platform/http/request-context.ts'
-import { type RecentUse, recentUseText, type UsageService } from '../usage/index.ts'
+import type { UsageService } from '../usage/index.ts'
 import { restrictionFacts, textFacts } from './key-form.ts'
 import type { Registry } from './operations/registry.ts'
 import { EXPIRING_SOON_MS } from './search/key-query.ts'
@@ -134,17 +133,4 @@ export function facts(key: KeyView, nowMs: number, creator: string | null): Html
     ${fact('Last used', lastUsed(key, nowMs))}
     ${fact('Key id', copyable('key-id', record.id))}
   </dl>`
-}
-
-/** Shown before a key is revoked. Gateways report use with a delay. */
-export function lastUseWarning(
-  { lastUsedAtMs }: Pick<KeyView, 'lastUsedAtMs'>,
-  recent: RecentUse | null,
-  nowMs: number,
-): Html {
-  const counted = recent === null ? null : html`<p>${recentUseText(recent, nowMs)}.</p>`
-  if (lastUsedAtMs === null) {
-    return html`<p><strong>This key was never used.</strong> Gateways report use with a delay, so a first use may not show yet.</p>${counted}`
-  }
-  return html`<p><strong>This key was last used ${ago(lastUsedAtMs, nowMs)}</strong>, at ${instant(lastUsedAtMs)}. Requests with it are rejected as soon as you confirm.</p>${counted}`
 }

@@ -33,16 +33,9 @@ import {
   sendPage,
 } from '../platform/html/page-request.ts'
 import { keyPath, WORKSPACES } from '../platform/html/paths.ts'
-import { type RecentUse, readRecentUse, recentUseText } from '../usage/index.ts'
+import { lastUseWarning, type RecentUse, readRecentUse, recentUseText } from '../usage/index.ts'
 import { keyExpiryField } from './key-form.ts'
-import {
-  type KeyPageParts,
-  type KeyView,
-  lastUseWarning,
-  readKeyView,
-  requireKey,
-  scopeList,
-} from './key-view.ts'
+import { type KeyPageParts, type KeyView, readKeyView, requireKey, scopeList } from './key-view.ts'
 import { rotateKey } from './operations/key-operations.ts'
 import { explainRejection, sendSecret } from './secret-page.ts'
 

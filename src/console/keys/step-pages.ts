@@ -14,15 +14,8 @@ import {
 } from '../platform/html/page-request.ts'
 import { keyPath, keysPath, WORKSPACES } from '../platform/html/paths.ts'
 import { describeCaller } from '../platform/http/request-context.ts'
-import { type RecentUse, readRecentUse } from '../usage/index.ts'
-import {
-  type KeyPageParts,
-  type KeyView,
-  lastUseWarning,
-  readKeyView,
-  requireKey,
-  viewAfter,
-} from './key-view.ts'
+import { lastUseWarning, type RecentUse, readRecentUse } from '../usage/index.ts'
+import { type KeyPageParts, type KeyView, readKeyView, requireKey, viewAfter } from './key-view.ts'
 import {
   type ChangeProgress,
   changeSteps,

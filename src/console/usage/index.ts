@@ -20,6 +20,7 @@ export { readChartRange } from './chart-range.ts'
 export {
   type KeyUsage,
   keyUsage,
+  lastUseWarning,
   limitsCard,
   type RecentUse,
   readKeyUsage,

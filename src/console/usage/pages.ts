@@ -12,6 +12,7 @@ import {
   hintHtml,
   hourClock,
   html,
+  instant,
   keyLink,
   type Piece,
 } from '../platform/html/html.ts'
@@ -275,6 +276,19 @@ export function recentUseText(
   what = 'Requests',
 ): Html {
   return html`${what} since ${hourClock(sinceMs, nowMs)}: <strong>${numberText(served)} served, ${numberText(notServed)} not served</strong>`
+}
+
+/** Shown before a key is revoked. Gateways report use with a delay. */
+export function lastUseWarning(
+  { lastUsedAtMs }: { readonly lastUsedAtMs: number | null },
+  recent: RecentUse | null,
+  nowMs: number,
+): Html {
+  const counted = recent === null ? null : html`<p>${recentUseText(recent, nowMs)}.</p>`
+  if (lastUsedAtMs === null) {
+    return html`<p><strong>This key was never used.</strong> Gateways report use with a delay, so a first use may not show yet.</p>${counted}`
+  }
+  return html`<p><strong>This key was last used ${ago(lastUsedAtMs, nowMs)}</strong>, at ${instant(lastUsedAtMs)}. Requests with it are rejected as soon as you confirm.</p>${counted}`
 }
 
 const UNKNOWN_BECAUSE: Readonly<Record<NonNullable<RegionWindows['unknown']>, Html>> = {
