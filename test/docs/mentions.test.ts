@@ -48,6 +48,30 @@ test('every folder of the sources that docs/architecture.md names exists', () =>
   expect(folders.filter(name => !FILES.some(file => `/${file}`.includes(`/${name}/`)))).toEqual([])
 })
 
+test('each function that docs/architecture.md names on the path of a revocation is in the file beside it', () => {
+  const [, table = ''] = read('docs/architecture.md').split('| file | functions |')
+  const [body = ''] = table.split('\n\n')
+  const rows = body.matchAll(/^\| (`.+) \| (.+) \|$/gm)
+  const paths = [...rows].map(([, files = '', functions = '']) => {
+    const texts = quoted(files).map(file => read(`src/${file}`))
+    return { files, lost: quoted(functions).filter(name => !texts.some(text => isDeclared(name, text))) }
+  })
+  expect(new Set(paths.map(({ files }) => files)).size).toBe(19)
+  expect(paths.filter(({ lost }) => lost.length > 0)).toEqual([])
+})
+
+const quoted = (text: string) => [...text.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name)
+
+function isDeclared(name: string, text: string): boolean {
+  const forms = [
+    `function ${name}\\b`,
+    `const ${name} =`,
+    `^ +(?:async )?${name}[(<](?:.*\\{)?$`,
+    `^ +${name}[:,]`,
+  ]
+  return forms.some(form => new RegExp(form, 'm').test(text))
+}
+
 test('every file that a comment mentions exists', () => {
   const missing = CODE.flatMap(file =>
     missingIn(file, (read(file).match(COMMENT) ?? []).join('\n'), [FOLDERS, FILE_NAMES]),
