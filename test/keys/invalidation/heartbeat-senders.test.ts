@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { type Heartbeat, HeartbeatSenders } from '../../../src/keys/invalidation/invalidation-listener.ts'
+import { type Heartbeat, HeartbeatSenders } from '../../../src/keys/invalidation/heartbeat-senders.ts'
 
 const MINUTE_MS = 60_000
 const TWO_HOURS_MS = 7_200_000

@@ -64,7 +64,7 @@ export const DECISION_FAULTS: readonly PlantedFault[] = [
     name: 'recorded heartbeats count at a gateway that started later',
     mutations: [
       {
-        file: 'keys/invalidation/invalidation-listener.ts',
+        file: 'keys/invalidation/heartbeat-senders.ts',
         from: '} else if (known?.wasFresh !== true && trueAgeMs > MAX_FIRST_AGE_MS) return false',
         to: '}',
       },

@@ -115,7 +115,7 @@ export const GATEWAY_FAULTS: readonly PlantedFault[] = [
     name: 'late heartbeats count',
     mutations: [
       {
-        file: 'keys/invalidation/invalidation-listener.ts',
+        file: 'keys/invalidation/heartbeat-senders.ts',
         from: '<= REVOCATION_TIMING.lateAfterMs',
         to: '<= 60_000',
       },
