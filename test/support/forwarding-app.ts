@@ -157,8 +157,8 @@ const denyPlainly: Deny = ({ response }, { reason, retryAfterSeconds }) => {
   response.end(JSON.stringify({ code: reason, error: 'Refused' }))
 }
 
-/** The value of one series; 0 if it does not exist. */
-export async function metricValue(
+/** The sum of the series with these labels; 0 if there are none. */
+export async function metricSum(
   metrics: Metrics,
   name: string,
   labels: Record<string, string>,

@@ -5,7 +5,7 @@ import type { UpstreamSettings } from '../../src/upstream/pool/connection.ts'
 import type { UpstreamDeps } from '../../src/upstream/upstream.ts'
 import {
   type ForwardingApp,
-  metricValue,
+  metricSum,
   startForwardingApp,
   WORKSPACE_PATH,
 } from '../support/forwarding-app.ts'
@@ -31,7 +31,7 @@ async function start(
   gateway = await startForwardingApp(upstream.url, settings, deps)
 }
 
-const errorsOf = (kind: string) => metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind })
+const errorsOf = (kind: string) => metricSum(gateway.metrics, 'postern_upstream_errors_total', { kind })
 const send = () => get(gateway.port, WORKSPACE_PATH)
 const sendRaw = () => exchangeRaw(gateway.port, `GET ${WORKSPACE_PATH} HTTP/1.1\r\nHost: x\r\n\r\n`)
 const denial = (code: string) => JSON.stringify({ code, error: 'Refused' })
@@ -129,7 +129,7 @@ test('a discarded body that never ends is aborted', async () => {
   })
   expect((await send()).status).toBe(502)
   await upstream.disconnected(1)
-  expect(await metricValue(gateway.metrics, 'postern_upstream_errors_total', {})).toBe(0)
+  expect(await metricSum(gateway.metrics, 'postern_upstream_errors_total', {})).toBe(0)
 })
 
 test('a client that disconnects before the response aborts its request', async () => {
@@ -140,7 +140,7 @@ test('a client that disconnects before the response aborts its request', async (
   await upstream.disconnected(1)
   upstream.script = request => request.send(json('"next"'))
   expect((await send()).text).toBe('"next"')
-  expect(await metricValue(gateway.metrics, 'postern_upstream_errors_total', {})).toBe(0)
+  expect(await metricSum(gateway.metrics, 'postern_upstream_errors_total', {})).toBe(0)
 })
 
 test('a client that disconnects during the response aborts it', async () => {
@@ -176,9 +176,9 @@ test('a queued request whose client disconnects is never sent', async () => {
   await upstream.received(1)
   const waiting = client()
   while (gateway.requests.length < 2) await new Promise(setImmediate)
-  expect(await metricValue(gateway.metrics, 'postern_upstream_queued_requests', {})).toBe(1)
+  expect(await metricSum(gateway.metrics, 'postern_upstream_queued_requests', {})).toBe(1)
   waiting.destroy()
-  while ((await metricValue(gateway.metrics, 'postern_upstream_queued_requests', {})) > 0) {
+  while ((await metricSum(gateway.metrics, 'postern_upstream_queued_requests', {})) > 0) {
     await new Promise(setImmediate)
   }
   respondToFirst()
@@ -209,7 +209,7 @@ test('a client that does not read pauses the upstream, and is disconnected at it
   slow.pause()
   await upstream.disconnected(1)
   expect(written).toBeLessThan(100_000_000)
-  expect(await metricValue(gateway.metrics, 'postern_upstream_errors_total', {})).toBe(0)
+  expect(await metricSum(gateway.metrics, 'postern_upstream_errors_total', {})).toBe(0)
   slow.resume()
   await once(slow, 'close')
 })

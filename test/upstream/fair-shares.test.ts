@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import type { UpstreamSettings } from '../../src/upstream/pool/connection.ts'
-import { type ForwardingApp, metricValue, startForwardingApp } from '../support/forwarding-app.ts'
+import { type ForwardingApp, metricSum, startForwardingApp } from '../support/forwarding-app.ts'
 import { type Answer, get } from '../support/http-client.ts'
 import {
   json,
@@ -49,8 +49,8 @@ afterEach(async () => {
 
 const pathOf = (workspace: string) => `/api/v1/workspaces/${workspace}`
 const send = (workspace: string) => get(gateway.port, pathOf(workspace))
-const queued = () => metricValue(gateway.metrics, 'postern_upstream_queued_requests', {})
-const preempted = () => metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind: 'preempted' })
+const queued = () => metricSum(gateway.metrics, 'postern_upstream_queued_requests', {})
+const preempted = () => metricSum(gateway.metrics, 'postern_upstream_errors_total', { kind: 'preempted' })
 const denied = { status: 503, text: JSON.stringify({ code: 'workspace_overloaded', error: 'Refused' }) }
 const ok = { status: 200, text: '"honest"' }
 

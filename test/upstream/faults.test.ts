@@ -5,7 +5,7 @@ import type { UpstreamSettings } from '../../src/upstream/pool/connection.ts'
 import type { UpstreamDeps } from '../../src/upstream/upstream.ts'
 import {
   type ForwardingApp,
-  metricValue,
+  metricSum,
   startForwardingApp,
   WORKSPACE_PATH,
 } from '../support/forwarding-app.ts'
@@ -30,9 +30,8 @@ async function start(
   gateway = await startForwardingApp(upstream.url, settings, deps)
 }
 
-const errorsOf = (kind: string) => metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind })
-const retries = (outcome: string) =>
-  metricValue(gateway.metrics, 'postern_upstream_retries_total', { outcome })
+const errorsOf = (kind: string) => metricSum(gateway.metrics, 'postern_upstream_errors_total', { kind })
+const retries = (outcome: string) => metricSum(gateway.metrics, 'postern_upstream_retries_total', { outcome })
 const send = () => get(gateway.port, WORKSPACE_PATH)
 const denial = (code: string) => JSON.stringify({ code, error: 'Refused' })
 
@@ -69,7 +68,7 @@ test('many long error pages do not occupy connections', async () => {
   expect(responses.filter(({ status }) => status !== 503)).toEqual([])
   expect(await send()).toMatchObject({ status: 200, text: '"next"' })
   expect(upstream.requests).toHaveLength(201)
-  expect(await metricValue(gateway.metrics, 'postern_upstream_queued_requests', {})).toBe(0)
+  expect(await metricSum(gateway.metrics, 'postern_upstream_queued_requests', {})).toBe(0)
 })
 
 test('after a short error page the connection is reused, also if the page ends after the client’s response', async () => {
@@ -250,7 +249,7 @@ test('a 304 may have a Content-Length without a body', async () => {
     expect(response.headers).not.toHaveProperty('cache-control')
     expect(response.headers).not.toHaveProperty('content-length')
   }
-  expect(await metricValue(gateway.metrics, 'postern_upstream_errors_total', {})).toBe(0)
+  expect(await metricSum(gateway.metrics, 'postern_upstream_errors_total', {})).toBe(0)
 })
 
 test('the body of a 204 is not read as the next response', async () => {
@@ -307,7 +306,7 @@ test.each<[string, string, 'end' | 'resetAndDestroy']>([
   await new Promise(resolve => socket.on('close', resolve))
   expect(text).toContain('HTTP/1.1 200 OK')
   expect(text).not.toMatch(/\r\n0\r\n\r\n$/)
-  expect(await metricValue(gateway.metrics, 'postern_upstream_errors_total', {})).toBe(1)
+  expect(await metricSum(gateway.metrics, 'postern_upstream_errors_total', {})).toBe(1)
 })
 
 test('an HTTP/1.0 client, whose body ends with the connection, gets a reset if the upstream fails', async () => {
@@ -362,7 +361,7 @@ test('a request on a stale connection is retried once, if no byte of a response 
   expect((await send()).text).toBe('"2"')
   expect(upstream.requests).toHaveLength(3)
   expect(await retries('success')).toBe(1)
-  expect(await metricValue(gateway.metrics, 'postern_upstream_errors_total', {})).toBe(0)
+  expect(await metricSum(gateway.metrics, 'postern_upstream_errors_total', {})).toBe(0)
 })
 
 test('a connection that closes on its second request counts as stale', async () => {
@@ -438,7 +437,7 @@ test('an incomplete response of the upstream does not count as an abort of the c
   })
   await exchangeRaw(gateway.port, `GET ${WORKSPACE_PATH} HTTP/1.1\r\nHost: gw\r\n\r\n`)
   expect(await errorsOf('truncated')).toBe(1)
-  expect(await metricValue(gateway.metrics, 'postern_http_client_aborts_total', {})).toBe(0)
+  expect(await metricSum(gateway.metrics, 'postern_http_client_aborts_total', {})).toBe(0)
   expect(gateway.requests[0]?.observation).toMatchObject({
     truncated: true,
     fault: 'truncated',

@@ -6,7 +6,7 @@ import { collectGarbage } from '../support/expose-gc.ts'
 import {
   FILES_PATH,
   type ForwardingApp,
-  metricValue,
+  metricSum,
   startForwardingApp,
   WORKSPACE_PATH,
 } from '../support/forwarding-app.ts'
@@ -121,7 +121,7 @@ test('connections and responses are counted', async () => {
   await start(request => request.send(json('{}')))
   await get(gateway.port, WORKSPACE_PATH)
   await get(gateway.port, WORKSPACE_PATH)
-  const value = (name: string, labels: Record<string, string>) => metricValue(gateway.metrics, name, labels)
+  const value = (name: string, labels: Record<string, string>) => metricSum(gateway.metrics, name, labels)
   expect(await value('postern_upstream_requests_total', { code: '200', upstream: 'default' })).toBe(2)
   expect(await value('postern_upstream_connections', { state: 'open' })).toBe(1)
   expect(await value('postern_upstream_connections', { state: 'free' })).toBe(1)

@@ -2,7 +2,7 @@ import { afterEach, expect, test } from 'vitest'
 import type { UpstreamSettings } from '../../src/upstream/pool/connection.ts'
 import {
   type ForwardingApp,
-  metricValue,
+  metricSum,
   startForwardingApp,
   WORKSPACE_PATH,
 } from '../support/forwarding-app.ts'
@@ -20,9 +20,9 @@ async function start(settings: Partial<UpstreamSettings>) {
 }
 
 const send = () => get(gateway.port, WORKSPACE_PATH)
-const queued = () => metricValue(gateway.metrics, 'postern_upstream_queued_requests', {})
+const queued = () => metricSum(gateway.metrics, 'postern_upstream_queued_requests', {})
 const queueFullErrors = () =>
-  metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind: 'queue_full' })
+  metricSum(gateway.metrics, 'postern_upstream_errors_total', { kind: 'queue_full' })
 const queueFull = JSON.stringify({ code: 'upstream_queue_full', error: 'Refused' })
 const respondToAll = () => {
   upstream.script = request => request.send(json('{}'))

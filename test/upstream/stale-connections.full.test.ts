@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, expect, test } from 'vitest'
 import {
   type ForwardingApp,
-  metricValue,
+  metricSum,
   startForwardingApp,
   WORKSPACE_PATH,
 } from '../support/forwarding-app.ts'
@@ -26,7 +26,7 @@ afterEach(async () => {
   await upstream.stop()
 })
 
-const retries = () => metricValue(gateway.metrics, 'postern_upstream_retries_total', {})
+const retries = () => metricSum(gateway.metrics, 'postern_upstream_retries_total', {})
 const send = async () => (await get(gateway.port, WORKSPACE_PATH)).status
 
 /** Clients that send requests in sequence, with random pauses around the idle timeout of the upstream. */
@@ -81,7 +81,7 @@ test.each([
   )
   expect(failed).toBe(0)
   expect(upstream.requests.length).toBeLessThanOrEqual(statuses.length + retried)
-  expect(await metricValue(gateway.metrics, 'postern_upstream_errors_total', {})).toBe(0)
+  expect(await metricSum(gateway.metrics, 'postern_upstream_errors_total', {})).toBe(0)
 })
 
 test.each([1, 2])(
@@ -104,7 +104,7 @@ test.each([1, 2])(
     expect(await send()).toBe(200)
     expect(upstream.requests).toHaveLength(responses + 1)
     expect(upstream.sockets).toHaveLength(2)
-    expect(await metricValue(gateway.metrics, 'postern_upstream_errors_total', {})).toBe(0)
+    expect(await metricSum(gateway.metrics, 'postern_upstream_errors_total', {})).toBe(0)
   },
 )
 

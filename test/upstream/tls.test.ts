@@ -7,7 +7,7 @@ import type { UpstreamSettings } from '../../src/upstream/pool/connection.ts'
 import { makeCertificates } from '../support/certificates.ts'
 import {
   type ForwardingApp,
-  metricValue,
+  metricSum,
   startForwardingApp,
   WORKSPACE_PATH,
 } from '../support/forwarding-app.ts'
@@ -24,7 +24,7 @@ async function start(server: TlsOptions, tls: UpstreamSettings['tls']) {
 }
 
 const send = () => get(gateway.port, WORKSPACE_PATH)
-const tlsErrors = () => metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind: 'tls' })
+const tlsErrors = () => metricSum(gateway.metrics, 'postern_upstream_errors_total', { kind: 'tls' })
 
 afterEach(async () => {
   await gateway.stop()
@@ -118,9 +118,9 @@ test('a handshake that never ends is a 504', async () => {
   const gate = await startGate(upstream.port)
   gateway = await startForwardingApp(`https://127.0.0.1:${gate.port}`, { connectTimeoutMs: 100 })
   expect((await send()).status).toBe(504)
-  expect(
-    await metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind: 'connect_timeout' }),
-  ).toBe(1)
+  expect(await metricSum(gateway.metrics, 'postern_upstream_errors_total', { kind: 'connect_timeout' })).toBe(
+    1,
+  )
   gate.close()
 })
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import {
   type ForwardingApp,
-  metricValue,
+  metricSum,
   startForwardingApp,
   WORKSPACE_PATH,
 } from '../../support/forwarding-app.ts'
@@ -22,7 +22,7 @@ afterEach(() => gateway.stop())
 
 const send = async () => (await get(gateway.port, WORKSPACE_PATH)).status
 const state = (name: string) =>
-  metricValue(gateway.metrics, 'postern_upstream_circuit_state', { upstream: 'default', state: name })
+  metricSum(gateway.metrics, 'postern_upstream_circuit_state', { upstream: 'default', state: name })
 
 test('requests to an upstream that is down are soon denied at once, and sent again when it is back', async () => {
   const port = await freePort()
@@ -34,9 +34,7 @@ test('requests to an upstream that is down are soon denied at once, and sent aga
   expect([await send(), await send(), await send()]).toEqual([502, 502, 502])
   expect(await send()).toBe(503)
   expect(await state('open')).toBe(1)
-  expect(await metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind: 'circuit_open' })).toBe(
-    1,
-  )
+  expect(await metricSum(gateway.metrics, 'postern_upstream_errors_total', { kind: 'circuit_open' })).toBe(1)
 
   const upstream = await RecordingUpstream.start(port)
   expect(await send()).toBe(503)

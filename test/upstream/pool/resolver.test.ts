@@ -4,7 +4,7 @@ import type { UpstreamDeps } from '../../../src/upstream/upstream.ts'
 import { makeCertificates } from '../../support/certificates.ts'
 import {
   type ForwardingApp,
-  metricValue,
+  metricSum,
   startForwardingApp,
   WORKSPACE_PATH,
 } from '../../support/forwarding-app.ts'
@@ -56,8 +56,8 @@ const closing = (request: ScriptedRequest) => {
 }
 const received = () => servers.map(server => server.requests.length)
 const addresses = (state: string) =>
-  metricValue(gateway.metrics, 'postern_upstream_addresses', { upstream: 'default', state })
-const errors = () => metricValue(gateway.metrics, 'postern_upstream_errors_total', {})
+  metricSum(gateway.metrics, 'postern_upstream_addresses', { upstream: 'default', state })
+const errors = () => metricSum(gateway.metrics, 'postern_upstream_errors_total', {})
 
 afterEach(async () => {
   await gateway.stop()
@@ -115,7 +115,7 @@ test('a server that accepts and does not respond is skipped within the connect t
 test('if no address can be reached, one failure is counted per request', async () => {
   await start([], closing)
   expect((await send()).status).toBe(502)
-  expect(await metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind: 'refused' })).toBe(1)
+  expect(await metricSum(gateway.metrics, 'postern_upstream_errors_total', { kind: 'refused' })).toBe(1)
   expect(await errors()).toBe(1)
 })
 
@@ -157,7 +157,7 @@ test('a resolver that never settles is a 502 within the connect timeout, with on
   await start(HOSTS, closing, { connectTimeoutMs: 100 })
   const responses = await Promise.all([send(), send(), send()])
   expect(responses.map(({ status }) => status)).toEqual([502, 502, 502])
-  expect(await metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind: 'dns' })).toBe(3)
+  expect(await metricSum(gateway.metrics, 'postern_upstream_errors_total', { kind: 'dns' })).toBe(3)
   expect(lookups).toBe(1)
   for (const { observation } of gateway.requests) expect(observation.upstreamWaitMs).toBeLessThan(5_000)
 })

@@ -3,7 +3,7 @@ import { StatusLineCheck } from '../../../src/upstream/pool/connection.ts'
 import { makeCertificates } from '../../support/certificates.ts'
 import {
   type ForwardingApp,
-  metricValue,
+  metricSum,
   startForwardingApp,
   WORKSPACE_PATH,
 } from '../../support/forwarding-app.ts'
@@ -88,7 +88,7 @@ describe.each([
     // Each request was sent once: none of the connections counted as stale.
     expect(upstream.requests).toHaveLength(cases.length)
     const kind = 'protocol'
-    expect(await metricValue(gateway.metrics, 'postern_upstream_errors_total', { kind })).toBe(cases.length)
+    expect(await metricSum(gateway.metrics, 'postern_upstream_errors_total', { kind })).toBe(cases.length)
   })
 
   test('the second response of a connection is checked as well', async () => {

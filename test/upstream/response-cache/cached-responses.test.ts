@@ -4,7 +4,7 @@ import type { UpstreamSettings } from '../../../src/upstream/pool/connection.ts'
 import {
   FILES_PATH,
   type ForwardingApp,
-  metricValue,
+  metricSum,
   startForwardingApp,
   WORKSPACE_PATH,
 } from '../../support/forwarding-app.ts'
@@ -52,7 +52,7 @@ afterEach(async () => {
 
 const send = (path = WORKSPACE_PATH, headers: Record<string, string> = {}) => get(gateway.port, path, headers)
 const result = (name: string) =>
-  metricValue(gateway.metrics, 'postern_coalesced_requests_total', { result: name })
+  metricSum(gateway.metrics, 'postern_coalesced_requests_total', { result: name })
 /** Each response holds the number of its request. */
 const numbered =
   (...lines: string[]): Script =>
@@ -333,7 +333,7 @@ test(`responses to ${3 * TURN} different requests stay within the memory limit`,
   }
   for (let turn = 0; turn < 3; turn++) {
     await sendTurn(turn * TURN)
-    const bytes = await metricValue(gateway.metrics, 'postern_response_cache_bytes', {})
+    const bytes = await metricSum(gateway.metrics, 'postern_response_cache_bytes', {})
     // A single workspace may use a quarter of the capacity.
     expect(bytes).toBeLessThanOrEqual(maxBytes / 4 + 2000)
     expect(bytes).toBeGreaterThan(maxBytes / 5)

@@ -6,7 +6,7 @@ import type { UpstreamDeps } from '../../../src/upstream/upstream.ts'
 import {
   FILES_PATH,
   type ForwardingApp,
-  metricValue,
+  metricSum,
   startForwardingApp,
   WORKSPACE_PATH,
 } from '../../support/forwarding-app.ts'
@@ -43,7 +43,7 @@ const waiting = (count: number) =>
 const results = async () => {
   const names = ['upstream', 'joined', 'unshared']
   const values = names.map(result =>
-    metricValue(gateway.metrics, 'postern_coalesced_requests_total', { result }),
+    metricSum(gateway.metrics, 'postern_coalesced_requests_total', { result }),
   )
   return Object.fromEntries((await Promise.all(values)).map((value, index) => [names[index], value]))
 }
@@ -243,7 +243,7 @@ async function connectClient(path = WORKSPACE_PATH) {
 const aborted = (count: number) =>
   until(
     `${count} clients have disconnected`,
-    async () => (await metricValue(gateway.metrics, 'postern_http_client_aborts_total', {})) === count,
+    async () => (await metricSum(gateway.metrics, 'postern_http_client_aborts_total', {})) === count,
   )
 
 test('if the first client disconnects, the others get the response of the same request', async () => {

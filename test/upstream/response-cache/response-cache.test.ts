@@ -8,7 +8,7 @@ import {
   refreshedHeaders,
   toCachedResponse,
 } from '../../../src/upstream/response-cache/response-cache.ts'
-import { metricValue } from '../../support/forwarding-app.ts'
+import { metricSum } from '../../support/forwarding-app.ts'
 
 const BOUND = 1_000_000
 const metrics = createMetrics()
@@ -33,7 +33,7 @@ test('the cache never exceeds its capacity', async () => {
     expect(cache.bytes).toBeLessThanOrEqual(BOUND)
   }
   expect(cache.bytes).toBeGreaterThan(BOUND * 0.9)
-  expect(await metricValue(metrics, 'postern_response_cache_bytes', {})).toBe(cache.bytes)
+  expect(await metricSum(metrics, 'postern_response_cache_bytes', {})).toBe(cache.bytes)
   cache.clear()
   expect(cache.bytes).toBe(0)
 })
@@ -44,8 +44,8 @@ test('metrics show bytes and capacity', async () => {
   cache.store('ws', 'key', responseOf(1000))
   // The response, its key, and the list of its workspace.
   expect(cache.bytes).toBe(responseOf(1000).size + 'key'.length + 2000)
-  expect(await metricValue(own, 'postern_response_cache_bytes', {})).toBe(cache.bytes)
-  expect(await metricValue(own, 'postern_response_cache_capacity_bytes', {})).toBe(BOUND)
+  expect(await metricSum(own, 'postern_response_cache_bytes', {})).toBe(cache.bytes)
+  expect(await metricSum(own, 'postern_response_cache_capacity_bytes', {})).toBe(BOUND)
 })
 
 test('a response of exactly the share of a workspace is stored, one byte more is not', () => {
