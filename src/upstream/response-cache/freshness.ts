@@ -91,7 +91,13 @@ function parseSeconds(text: string): number {
   return SECONDS.test(text) ? Math.min(Number(text), MAX_SECONDS) : 0
 }
 
-function parseDate(field: string | string[] | undefined): number | null {
-  const ms = typeof field === 'string' ? Date.parse(field) : Number.NaN
+/** The three forms of a date (RFC 9110, section 5.6.7). JavaScript also takes `3600` for one: the year. */
+const DATE = /^[A-Z][a-z]{2,8},? [\w -]{6,11} \d\d:\d\d:\d\d (?:GMT|\d{4})$/
+
+/** Milliseconds since the epoch; null for any other text than a date of HTTP. */
+export function parseDate(field: string | string[] | undefined): number | null {
+  if (typeof field !== 'string' || !DATE.test(field)) return null
+  // In the form of C's asctime it names no zone, and means UTC.
+  const ms = Date.parse(field.endsWith('GMT') ? field : `${field} GMT`)
   return Number.isNaN(ms) ? null : ms
 }

@@ -10,7 +10,7 @@ import {
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import type { UpstreamHeaders } from '../pool/exchange-parties.ts'
 import type { ResponsePolicy } from '../response-policy.ts'
-import { assessFreshness, type Freshness } from './freshness.ts'
+import { assessFreshness, type Freshness, parseDate } from './freshness.ts'
 
 /** Largest share of the capacity that one workspace may use. */
 const WORKSPACE_SHARE = 1 / 4
@@ -295,9 +295,8 @@ export function matchesValidators(client: IncomingHttpHeaders, { upstream }: Cac
       (tags.match(ENTITY_TAG) ?? []).some(tag => opaqueTag(tag) === opaqueTag(etag))
     )
   }
-  const since = client['if-modified-since']
-  if (since === undefined || typeof lastModified !== 'string') return false
-  return Date.parse(lastModified) <= Date.parse(since)
+  const [changedMs, sinceMs] = [parseDate(lastModified), parseDate(client['if-modified-since'])]
+  return changedMs !== null && sinceMs !== null && changedMs <= sinceMs
 }
 
 /** Weak comparison (RFC 9110, section 8.8.3.2). */

@@ -100,6 +100,11 @@ test('without a single date a response has not changed since none', () => {
   )
 })
 
+test.each(['2094', '9999', 'tomorrow'])('an If-Modified-Since that is no date is ignored: %s', since => {
+  const response = upstream({ 'last-modified': 'Wed, 21 Oct 2026 07:28:00 GMT' })
+  expect(matchesValidators({ 'if-modified-since': since }, response)).toBe(false)
+})
+
 test.each<[string, UpstreamHeaders, UpstreamHeaders, UpstreamHeaders | null]>([
   ['another tag', { etag: '"7"' }, { etag: '"8"' }, null],
   ['the same tag, weak', { etag: '"7"' }, { etag: 'W/"7"' }, { etag: 'W/"7"' }],

@@ -57,6 +57,23 @@ describe('a response is stored', () => {
     for (const expires of ['never', date(-1), [date(90), date(90)], ['', date(90)]])
       expect(freshnessFor({ ...ETAG, expires, date: date(0) })?.lifetimeMs).toBe(0)
   })
+
+  test.each(['3600', '40', '9999', '2094-11-06T08:49:37Z', '1 Jan 2094', 'Sun, 06 Nov 2094 08:49:37'])(
+    'not until Expires if that is no date of HTTP, which JavaScript may take for one: %s',
+    expires => expect(freshnessFor({ expires })).toBeNull(),
+  )
+
+  test.each([
+    'Sun, 21 Nov 2094 12:00:00 GMT',
+    'Sunday, 21-Nov-94 12:00:00 GMT',
+    'Sun Nov 21 12:00:00 2094',
+    'Tue Nov  2 12:00:00 2094',
+  ])('until Expires in each of the three forms of a date: %s', expires => {
+    const year = expires.includes('-') ? 1994 : 2094
+    const expiresMs = Date.UTC(year, 10, expires.includes('21') ? 21 : 2, 12)
+    const lifetimeMs = expiresMs - WALL_MS
+    expect(freshnessFor({ ...ETAG, expires })?.lifetimeMs).toBe(Math.max(0, lifetimeMs))
+  })
 })
 
 describe('a response is not stored', () => {
