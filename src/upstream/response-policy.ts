@@ -14,6 +14,7 @@ export type ResponsePolicy = (statusCode: number, headers: UpstreamHeaders) => P
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
 const DEFAULT_RETRY_AFTER_SECONDS = 5
+const CODING = 'content-encoding'
 /** Fields with a single value. With two of them, client and gateway could read different ones. */
 const SINGLETONS: ReadonlySet<string> = new Set([
   'content-type',
@@ -22,13 +23,14 @@ const SINGLETONS: ReadonlySet<string> = new Set([
   'last-modified',
   'retry-after',
 ])
-const FRAMING: ReadonlySet<string> = new Set(['content-type', 'content-length'])
+/** Fields that belong to a body, which cannot be read without them. */
+const OF_BODY: ReadonlySet<string> = new Set(['content-type', 'content-length', CODING])
 /** A scheme, an authority, or a backslash, which some clients read as a slash. */
 const NAMES_A_HOST = /\/\/|\\|[<"]\s*[a-z][a-z0-9+.-]*:/i
 
-/** @param allowed names of the upstream's headers that reach the client */
+/** @param allowed names of the upstream's headers that reach the client, beside the coding of the body */
 export function compileResponsePolicy(allowed: readonly string[]): ResponsePolicy {
-  const names = allowed.map(name => name.toLowerCase())
+  const names = [...new Set([...allowed.map(name => name.toLowerCase()), CODING])]
   const forbidden = names.find(name => !mayReachClient(name))
   if (forbidden !== undefined) throw new Error(`The header ${forbidden} cannot be forwarded to a client`)
 
@@ -63,7 +65,7 @@ function passed(names: readonly string[], headers: UpstreamHeaders, hasBody: boo
     const value = headers[name]
     if (value === undefined || named.includes(name)) continue
     if (typeof value !== 'string' && SINGLETONS.has(name)) return denied('upstream_error')
-    if (!hasBody && FRAMING.has(name)) continue
+    if (!hasBody && OF_BODY.has(name)) continue
     const text = typeof value === 'string' ? value : value.join(', ')
     if (name !== 'link' || !NAMES_A_HOST.test(text)) passing[name] = text
   }
@@ -84,14 +86,14 @@ function notModified(names: readonly string[], headers: UpstreamHeaders): Policy
 
 const NO_NAMES: readonly string[] = []
 
-/** Fields that `Connection` names, which are for that connection only. Fields that frame the body always pass. */
+/** Fields that `Connection` names, which are for that connection only. Fields of the body always pass. */
 function connectionNamed(connection: string | string[] | undefined): readonly string[] {
   if (connection === undefined || connection === 'keep-alive' || connection === 'close') return NO_NAMES
   return String(connection)
     .toLowerCase()
     .split(',')
     .map(token => token.trim())
-    .filter(token => !FRAMING.has(token))
+    .filter(token => !OF_BODY.has(token))
 }
 
 function isJson(contentType: string | string[] | undefined): boolean {

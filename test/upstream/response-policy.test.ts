@@ -34,6 +34,17 @@ test.each([
   expect(policy(200, { 'content-type': type })).toMatchObject({ reason: 'upstream_error' }),
 )
 
+test('the coding of a body passes whether it is listed or not: without it no client could read the body', () => {
+  const listed = compileResponsePolicy(['Content-Type', 'X-Total-Count'])
+  const gzip = json({ 'content-encoding': 'gzip', etag: '"1"' })
+  expect(listed(200, gzip)).toMatchObject({
+    headers: { 'content-type': 'application/json', 'content-encoding': 'gzip', 'cache-control': 'private' },
+  })
+  expect(passing({ 'content-encoding': 'gzip', connection: 'content-encoding' })).toMatchObject({
+    'content-encoding': 'gzip',
+  })
+})
+
 test.each([300, 301, 302, 307, 308, 401, 403, 407, 500, 501, 502, 504, 599, 206])(
   'a %i becomes an upstream error',
   status =>

@@ -127,7 +127,8 @@ export const gateway = section({
       'Retry-After',
     ],
     maxItems: 64,
-    description: 'Response headers that are forwarded to the client; all others are dropped',
+    description:
+      'Response headers that are forwarded to the client; all others are dropped, except the `Content-Encoding` of a body',
   }),
   check,
 })
