@@ -147,6 +147,7 @@ export class RequestObserver {
     const aborted = !finished && !seen.truncated
     if (finished) this.#counters.completed(seen, status, durationMs / 1000)
     else if (aborted) this.#counters.aborted(seen.phase)
+    else this.#counters.brokenOff(seen, durationMs / 1000)
     this.#counters.ended(seen)
     this.#recordUsage(seen, status, aborted)
     const { route, method, reason } = seen
@@ -199,6 +200,11 @@ class RequestCounters {
   completed(seen: RequestObservation, status: number, seconds: number): void {
     this.#route(seen.route).completed(seen, status, seconds)
     this.#overhead.observe(Math.max(0, seconds - seen.upstreamWaitMs / 1000))
+  }
+
+  /** The client got the upstream's status, but no complete response: an objective must count it as an error. */
+  brokenOff(seen: RequestObservation, seconds: number): void {
+    this.#route(seen.route).completed(seen, 502, seconds)
   }
 
   aborted(phase: (typeof ABORT_PHASES)[number]): void {

@@ -430,7 +430,7 @@ test('an upstream that recovers is used again at once', async () => {
   await new Promise(resolve => server.close(resolve))
 })
 
-test('an incomplete response of the upstream does not count as an abort of the client', async () => {
+test('an incomplete response of the upstream counts as a 502 and not as an abort of the client', async () => {
   await start(request => {
     request.send('HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n[1,')
     request.socket.end()
@@ -438,6 +438,9 @@ test('an incomplete response of the upstream does not count as an abort of the c
   await exchangeRaw(gateway.port, `GET ${WORKSPACE_PATH} HTTP/1.1\r\nHost: gw\r\n\r\n`)
   expect(await errorsOf('truncated')).toBe(1)
   expect(await metricSum(gateway.metrics, 'postern_http_client_aborts_total', {})).toBe(0)
+  const asBadGateway = { code: '502', source: 'upstream' }
+  const counted = () => metricSum(gateway.metrics, 'postern_http_requests_total', asBadGateway)
+  await expect.poll(counted).toBe(1)
   expect(gateway.requests[0]?.observation).toMatchObject({
     truncated: true,
     fault: 'truncated',

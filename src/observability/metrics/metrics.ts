@@ -62,7 +62,7 @@ function declareRequests(registers: MetricRegistry[], exemplars: boolean) {
     requestDuration: declareRequestDuration(duration, exemplars),
     requests: counter(
       'postern_http_requests_total',
-      'Completed client requests, by route, method, status code and the source of the status',
+      'Client requests that were not aborted, by route, method, status code and its source; 502 if the upstream broke off',
       ['route', 'method', 'code', 'source'],
     ),
     overheadDuration: histogram(
