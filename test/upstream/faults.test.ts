@@ -172,8 +172,7 @@ test.each<[string, string, string]>([
     'protocol',
   ]),
   ['100,000 interim responses', 'HTTP/1.1 102 Processing\r\n\r\n'.repeat(100_000), 'protocol'],
-  // undici treats it as the response to an Expect that was not sent, and closes the connection; no option changes that.
-  ['an unsolicited 100', `HTTP/1.1 100 Continue\r\n\r\n${json('{}')}`, 'reset'],
+  ['eleven times 100', 'HTTP/1.1 100 Continue\r\n\r\n'.repeat(11), 'protocol'],
   ['eleven interim responses', 'HTTP/1.1 103 Early\r\n\r\n'.repeat(11), 'protocol'],
   ['a switch of protocols', 'HTTP/1.1 101 Switching\r\nUpgrade: h2c\r\nConnection: upgrade\r\n\r\n', 'reset'],
   ['a switch of protocols without its fields', 'HTTP/1.1 101 Switching\r\n\r\n', 'protocol'],
@@ -233,6 +232,13 @@ test('errors of the upstream cause no additional requests', async () => {
 test('up to ten interim responses are skipped', async () => {
   await start(request => request.send('HTTP/1.1 103 Early\r\nLink: </x>\r\n\r\n'.repeat(10), json('{}')))
   expect(await send()).toMatchObject({ status: 200, text: '{}' })
+})
+
+test('a 100 that was not asked for is skipped like any interim response, wherever it is split', async () => {
+  const bytes = `HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 100\r\n\r\n${json('{}')}`
+  await start(({ number, send }) => send(bytes.slice(0, number), bytes.slice(number)), { connections: 1 })
+  for (let cut = 0; cut < 60; cut++) expect(await send()).toMatchObject({ status: 200, text: '{}' })
+  expect(upstream.sockets).toHaveLength(1)
 })
 
 test('an incomplete head is a 502', async () => {

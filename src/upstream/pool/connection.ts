@@ -160,13 +160,15 @@ function trackingConnector(
 }
 
 const BEGINNING = [...Buffer.from('HTTP/1.')]
-const [ZERO, ONE, SPACE, CR, LF] = Buffer.from('01 \r\n')
+const [ZERO, ONE, TWO = 0, SPACE, CR, LF] = Buffer.from('012 \r\n')
+const FIRST_DIGIT = BEGINNING.length + 2
+const LAST_DIGIT = FIRST_DIGIT + 2
 
-/** Positions in a response after `HTTP/1.x 2`, whose characters are counted from 0. */
+/** Positions in a response after `HTTP/1.x 200`, whose characters are counted from 0. */
 const FINAL = -1
 /** The head of an interim response: another status line follows it. */
 const INTERIM = -2
-/** The status line behind the first digit of the status. */
+/** The status line behind the status. */
 const REST_OF_LINE = -3
 
 /**
@@ -186,10 +188,14 @@ export class StatusLineCheck {
     this.#position = 0
   }
 
-  /** @param bytes the next part of a response @returns false if it is another protocol */
+  /**
+   * A 100 may precede any response (RFC 9110, section 15.2), but undici fails on it: it sees a 102 in its place.
+   * @param bytes the next part of a response; changed in place @returns false if it is another protocol
+   */
   accepts(bytes: Uint8Array): boolean {
     for (let at = 0; this.#position !== FINAL && at < bytes.length; at++) {
       const byte = bytes[at]
+      if (this.#position === LAST_DIGIT && this.#isInterim && byte === ZERO) bytes[at] = TWO
       if (this.#position === INTERIM) this.#passHeadByte(byte)
       else if (!this.#acceptsInLine(byte)) return false
     }
@@ -202,9 +208,8 @@ export class StatusLineCheck {
     if (position < BEGINNING.length) return byte === BEGINNING[position]
     if (position === BEGINNING.length) return byte === ZERO || byte === ONE
     if (position === BEGINNING.length + 1) return byte === SPACE
-    // The first digit of the status.
-    this.#position = REST_OF_LINE
-    this.#isInterim = byte === ONE
+    if (position === FIRST_DIGIT) this.#isInterim = byte === ONE
+    if (position === LAST_DIGIT) this.#position = REST_OF_LINE
     this.#afterCr = false
     return true
   }

@@ -18,7 +18,7 @@ const PROBED_AFTER_MS = 60_000
 
 /** undici's options for a connection; its host and port are replaced by those of an address. */
 export interface ConnectOptions extends buildConnector.Options {
-  /** Sees all bytes as they arrive. @returns false where they are another protocol */
+  /** Sees all bytes as they arrive, and may change them. @returns false where they are another protocol */
   readonly accepts: (bytes: Uint8Array) => boolean
 }
 
