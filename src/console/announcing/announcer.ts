@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import type { Clock } from '../../domain/clock.ts'
 import { encodeMessage } from '../../domain/invalidation-message.ts'
-import type { StoredKey } from '../../domain/key/key-record.ts'
+import type { KeyGrant, StoredKey } from '../../domain/key/key-record.ts'
 import {
   CHANGES_CHANNEL,
   decodeRecord,
@@ -12,7 +12,7 @@ import {
 } from '../../domain/wire.ts'
 import type { AnnouncingRedis } from '../../redis/announcing-connection.ts'
 import type { RecordKeys } from '../platform/console-context.ts'
-import type { PendingChange } from './outbox-rows.ts'
+import type { HeldVersion, PendingChange } from './outbox-rows.ts'
 import { type CounterReadings, readCounters } from './read-counters.ts'
 
 /** A record to write, and what to publish once it is written. */
@@ -74,18 +74,20 @@ export function createDisabledAnnouncer(): Announcer {
 
 /**
  * Writes records and publishes the messages of each. An entry that says that it is newer is returned instead, unless it is the
- * one that was found to have no valid MAC. The same version with other bytes is replaced: the database is right, also about fields
- * outside the MAC. GETRANGE returns nothing for a missing key and fails for a key that holds no string, which is not ours.
+ * one that was found to have no valid MAC. The same version of this key with other bytes is replaced: the database is right, also about
+ * fields outside the MAC. GETRANGE returns nothing for a missing key and fails for a key that holds no string, which is not ours.
  */
 const WRITE_AND_PUBLISH = `
 local channel, at, newer = ARGV[1], 2, {}
+local function idIn(text) return string.match(text, '"id":"([%w_]+)"') end
 for i, key in ipairs(KEYS) do
   local text, expires, version, unverified, messages = unpack(ARGV, at, at + 4)
   at = at + 5
   local held = redis.pcall('GETRANGE', key, 0, ${RECORD_RANGE_END})
   if type(held) == 'table' then held = '' end
   local heldVersion = held ~= text and tonumber(string.match(held, '"version":(%d+)'))
-  if heldVersion and heldVersion > tonumber(version) and held ~= unverified then
+  local ahead = heldVersion and heldVersion - tonumber(version)
+  if ahead and held ~= unverified and (ahead > 0 or ahead == 0 and idIn(held) ~= idIn(text)) then
     newer[i] = held
   else
     newer[i] = false
@@ -107,6 +109,8 @@ interface RedisAnnouncerParts {
   readonly connection: AnnouncingRedis
   /** Read for each record: a reload may change it. */
   readonly recordKeys: RecordKeys
+  /** Gives each key a version above the one that Redis holds of an earlier key, and announces it again. */
+  readonly outrank?: (held: readonly HeldVersion[]) => Promise<void>
 }
 
 export function createRedisAnnouncer(parts: RedisAnnouncerParts): Announcer {
@@ -131,7 +135,7 @@ export function createRedisAnnouncer(parts: RedisAnnouncerParts): Announcer {
  */
 function createGatheredPut(
   store: RecordStore,
-  parts: Pick<RedisAnnouncerParts, 'recordKeys'>,
+  parts: Omit<RedisAnnouncerParts, 'connection'>,
 ): Announcer['putAll'] {
   let waiting: Announcement[] = []
   let run: ReturnType<Announcer['putAll']> | null = null
@@ -144,6 +148,11 @@ function createGatheredPut(
     for (let from = 0; from < together.length; from += MAX_AT_ONCE) {
       results.push(...(await writeRecords(store, together.slice(from, from + MAX_AT_ONCE), parts.recordKeys)))
     }
+    const outranked = results.flatMap(result =>
+      result.status === 'rejected' && result.reason instanceof Outranked ? result.reason.held : [],
+    )
+    // What the database does not take now is found again with the next attempt.
+    if (outranked.length > 0) await parts.outrank?.(outranked).catch(() => {})
     return results
   }
   return async announcements => {
@@ -239,7 +248,9 @@ export async function writeRecords(
       const outcome = outcomes[at] ?? GAVE_UP
       if (outcome.status === 'rejected') throw outcome.reason
       if (outcome.value === null) return
-      if (isNewer(Buffer.from(outcome.value).toString(), attempt.key, recordKeys)) {
+      const newer = findNewer(Buffer.from(outcome.value).toString(), attempt.key, recordKeys)
+      if (newer !== null && newer.id !== attempt.key.record.id) throw new Outranked(attempt.key.digest, newer)
+      if (newer !== null) {
         for (const message of attempt.messages) await store.publish(message)
         return
       }
@@ -259,9 +270,21 @@ const GAVE_UP: PromiseRejectedResult = {
   reason: new Error(`Other writers kept changing the Redis entry; gave up after ${MAX_ATTEMPTS} attempts`),
 }
 
-function isNewer(heldText: string, { digest, record }: StoredKey, recordKeys: RecordKeys): boolean {
+/** The newer record is of a key with the same digest that the database has lost, such as one that is imported again after a restore. */
+class Outranked extends Error {
+  readonly held: HeldVersion
+
+  constructor(digest: string, { version }: KeyGrant) {
+    super('Redis holds a newer record of an earlier key with this digest')
+    this.held = { digest, version }
+  }
+}
+
+function findNewer(heldText: string, { digest, record }: StoredKey, recordKeys: RecordKeys): KeyGrant | null {
   const held = decodeRecord(heldText, digest, recordKeys)
-  return held.ok && held.grant.version > record.version
+  if (!held.ok) return null
+  const { id, version } = held.grant
+  return version > record.version || (version === record.version && id !== record.id) ? held.grant : null
 }
 
 const encodedRecords = new WeakMap<StoredKey, { readonly text: string; readonly recordKey: KeyObject }>()

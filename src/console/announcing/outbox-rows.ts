@@ -1,5 +1,5 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
-import type { StoredKey } from '../../domain/key/key-record.ts'
+import { MAX_VERSION, type StoredKey } from '../../domain/key/key-record.ts'
 import { KEPT_AFTER_EXPIRY_MS } from '../../domain/wire.ts'
 import type { ChangeWriter, Database, Dialect } from '../platform/database/database.ts'
 import { isChosen, rowPlace } from '../platform/database/query-parts.ts'
@@ -24,6 +24,9 @@ export interface PendingChange {
   /** Time of the commit, in ms since the epoch. */
   readonly atMs: number
 }
+
+/** What Redis holds. */
+export type HeldVersion = Pick<PendingChange, 'digest' | 'version'>
 
 /** @param key as it is after the change */
 export function toPendingChange({ digest, record }: StoredKey, atMs: number): PendingChange {
@@ -64,6 +67,10 @@ export function createOutboxes({ database, consoleId, now }: OutboxRowsParts) {
     /** Once they are announced. */
     async deletePendingChanges(announced: readonly PendingChange[]): Promise<void> {
       if (announced.length > 0) await deleteAnnounced(announced.map(change => ({ ...change, region })))
+    },
+    /** Gives each key a version above the one that Redis holds of an earlier key, which gateways would go on using. */
+    async outrank(held: readonly HeldVersion[]): Promise<void> {
+      for (const each of held) await changes.run(tx => outrank(tx, each, now()))
     },
     /** Puts every change since then, other than issuing, into the outbox again. */
     requeueChangesSince: (sinceMs: number) =>
@@ -251,6 +258,18 @@ async function deleteUnlocked(tx: Transaction<Tables>, announced: readonly Annou
       and digest = any(${announced.map(({ digest }) => digest)}::text[])
       and region || ' ' || digest || ' ' || version = any(${names}::text[])`
   await sql`delete from outbox where ${isChosen(sql`ctid`, found, 'postgres')}`.execute(tx)
+}
+
+async function outrank(tx: Transaction<Tables>, held: HeldVersion, atMs: number): Promise<void> {
+  const { digest } = held
+  const version = Math.min(held.version + 1, MAX_VERSION)
+  const { numUpdatedRows } = await tx
+    .updateTable('keys')
+    .set({ version, changed_at_ms: atMs })
+    .where('digest', '=', digest)
+    .where('version', '<', version)
+    .executeTakeFirst()
+  if (numUpdatedRows > 0n) await enqueueChanges(tx, [{ digest, version, atMs }])
 }
 
 /**

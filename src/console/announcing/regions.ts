@@ -134,7 +134,8 @@ function openRegion(
   const messages = createMessageEncoder({ sender, region: name, clock, messageKey })
   const repository = { ...regionRows.pendingIn(name), findByDigests: keys.findByDigests }
   const announcer =
-    (isNamed ? undefined : given) ?? createAnnouncer({ ...context, logger, roundTrip }, source)
+    (isNamed ? undefined : given) ??
+    createAnnouncer({ ...context, logger, roundTrip }, source, repository.outrank)
   const outbox = new Outbox({ ...context, logger, repository, announcer, messages })
   return { name, announcer, outbox, repository, messages, logger, roundTrip }
 }
@@ -154,6 +155,7 @@ function inRegion(logger: ControlLogger, region: string): ControlLogger {
 function createAnnouncer(
   context: RegionContext & Pick<Region, 'roundTrip'>,
   { name: region, redis, onReload }: RegionSource,
+  outrank: PendingChanges['outrank'],
 ): Announcer {
   if (findRedisTopology(redis) === null) return createDisabledAnnouncer()
   const { metrics, secrets, redisNetwork, roundTrip, up } = context
@@ -173,6 +175,7 @@ function createAnnouncer(
   })
   return createRedisAnnouncer({
     connection,
+    outrank,
     get recordKeys() {
       return secrets.value.recordKeys
     },

@@ -29,7 +29,7 @@ export function registerRegions({ regions }: Database, names: readonly string[],
 }
 
 /** Of the outbox: no part of the guarantee. */
-export type UnusedMethods = 'countPending' | 'oldestPendingMs'
+export type UnusedMethods = 'countPending' | 'oldestPendingMs' | 'outrank'
 
 /** What one console calls of the outbox of a region. */
 export function pendingChangesIn(
