@@ -30,7 +30,8 @@ const liveKey = () => someKey({ expiresAtMs: Date.now() + 90 * 86_400_000 })
 /** An installation with its keys in Redis, and a backup of it. */
 async function installation(keys: readonly StoredKey[] = [liveKey(), liveKey()]) {
   const directory = databaseDirectory()
-  const url = `sqlite:${join(directory, 'postern.db')}`
+  const file = join(directory, 'postern.db')
+  const url = `sqlite:${file}`
   const backup = join(directory, 'backup.db')
   const database = await openDatabase(url)
   if (keys.length > 0) {
@@ -53,6 +54,12 @@ async function installation(keys: readonly StoredKey[] = [liveKey(), liveKey()])
     POSTERN_REDIS_COMMAND_TIMEOUT_MS: '30000',
   }
   expect(await runPosternHere(['database', 'backup', backup], environment)).toMatchObject({ code: 0 })
+  const readRows = (columns: string) => {
+    const reader = new DatabaseSync(file, { readOnly: true })
+    const rows = reader.prepare(`select ${columns} from keys order by id`).all()
+    reader.close()
+    return rows.map(row => ({ ...row }))
+  }
   return {
     keys,
     backup,
@@ -65,13 +72,20 @@ async function installation(keys: readonly StoredKey[] = [liveKey(), liveKey()])
         ...changed,
       }),
     /** As the database of the console says, which a refused restore leaves as it is. */
-    readState: () => {
-      const reader = new DatabaseSync(url.slice('sqlite:'.length), { readOnly: true })
-      const rows = reader.prepare('select revoked_at_ms, version from keys order by id').all()
-      reader.close()
-      return rows.map(row => ({ ...row }))
+    readState: () => readRows('revoked_at_ms, version'),
+    readRows,
+    write: (statement: string) => {
+      const writer = new DatabaseSync(file)
+      writer.exec(statement)
+      writer.close()
     },
   }
+}
+
+/** Of an installation, as its backup has it. */
+function restricted(change: Partial<StoredKey['record']>): StoredKey {
+  const { digest, record } = liveKey()
+  return { digest, record: { ...record, ...change, version: 2 } }
 }
 
 async function announce(server: RedisServer, key: StoredKey, secret = SIGNING_SECRET): Promise<void> {
@@ -189,6 +203,54 @@ describe('a restore never makes a key work again that was revoked since, unless 
       code: 0,
       stdout: expect.stringContaining('1 key revoked since the backup'),
     })
+  })
+
+  test('a later backup keeps its revocations, suspensions and networks though an earlier one was restored before it', async () => {
+    const [gone, paused, confined, short] = [
+      revoked(liveKey()),
+      restricted({ suspendedAtMs: 5 }),
+      restricted({ allowedCidrs: ['192.0.2.0/24'] }),
+      restricted({ expiresAtMs: Date.now() + 86_400_000 }),
+    ]
+    const { keys, restore, readRows } = await installation([gone, paused, confined, short])
+    // As the earlier backup had them, and its restore announced them.
+    for (const { digest, record } of keys) {
+      const earlier = { revokedAtMs: null, suspendedAtMs: null, allowedCidrs: [] }
+      const expiresAtMs = Date.now() + 90 * 86_400_000
+      await announce(redis, { digest, record: { ...record, ...earlier, expiresAtMs, version: 1001 } })
+    }
+    expect(await restore()).toMatchObject({ code: 0 })
+    const rows = readRows('id, revoked_at_ms, suspended_at_ms, allowed_cidrs, expires_at_ms')
+    expect(rows.find(({ id }) => id === gone.record.id)).toMatchObject({
+      revoked_at_ms: gone.record.revokedAtMs,
+    })
+    expect(rows.find(({ id }) => id === paused.record.id)).toMatchObject({ suspended_at_ms: 5 })
+    expect(rows.find(({ id }) => id === confined.record.id)).toMatchObject({
+      allowed_cidrs: '["192.0.2.0/24"]',
+    })
+    expect(rows.find(({ id }) => id === short.record.id)).toMatchObject({
+      expires_at_ms: short.record.expiresAtMs,
+    })
+  })
+
+  test('it takes over a resumption and wider networks that Redis knows', async () => {
+    const paused = restricted({ suspendedAtMs: 5, allowedCidrs: ['192.0.2.0/24'] })
+    const { restore, readRows } = await installation([paused])
+    const resumed = { ...paused.record, suspendedAtMs: null, allowedCidrs: [], version: 3 }
+    await announce(redis, { digest: paused.digest, record: resumed })
+    expect(await restore()).toMatchObject({ code: 0 })
+    expect(readRows('suspended_at_ms, allowed_cidrs')).toEqual([
+      { suspended_at_ms: null, allowed_cidrs: null },
+    ])
+  })
+
+  test('it takes over a revocation that Redis missed and the replaced database has in its outbox', async () => {
+    const { keys, restore, readState, write } = await installation()
+    const [key] = keys
+    write(`update keys set revoked_at_ms = 5, version = 2 where id = '${key?.record.id}'`)
+    write(`insert into outbox (region, digest, version, at_ms) values ('default', '${key?.digest}', 2, 5)`)
+    expect(await restore()).toMatchObject({ code: 0, stdout: expect.stringContaining('1 key revoked since') })
+    expect(readState()).toMatchObject([{ revoked_at_ms: 5 }, { revoked_at_ms: null }])
   })
 
   test('it needs no record of keys that are revoked or expired already, and none for a fresh installation', async () => {

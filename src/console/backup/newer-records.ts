@@ -13,6 +13,7 @@ import { type ProgressDisplay, Refused } from '../platform/database/database.ts'
 import { readKeyRow, toKeyRow } from '../platform/database/key-row.ts'
 import { inBatches } from '../platform/database/query-parts.ts'
 import type { KeyRow, Tables } from '../platform/database/tables.ts'
+import { readDatabase } from '../platform/open-database.ts'
 import { countKeys } from './read-database.ts'
 
 const KEYS_AT_ONCE = 500
@@ -36,7 +37,10 @@ export async function adoptNewer(
   const revoked: StoredKey[] = []
   let changed = 0
   for await (const { key, entries } of keysWithEntries(tx, seen, progress)) {
-    known.add(key, entries)
+    known.add(
+      key,
+      entries.filter(({ isWaiting }) => isWaiting !== true),
+    )
     const grant = newerGrant(key, entries)
     if (grant === null) continue
     const adopted = { ...key, record: adoptedRecord(key.record, grant) }
@@ -72,14 +76,24 @@ export async function* keysWithEntries(
   }
 }
 
-/** All that a record on the wire says about an existing key and that can change. */
+/**
+ * All that a record on the wire says about an existing key and that can change. One that is so far ahead may be of an earlier backup,
+ * which was restored since: it lifts no restriction, and none gives back what a key has lost for good.
+ */
 function adoptedRecord(record: KeyRecord, grant: KeyGrant): KeyRecord {
   const { id, workspaceId, scopes, hint, ...changeable } = grant
-  const { expiresAtMs, revokedAtMs, version } = changeable
+  const { version, suspendedAtMs, allowedCidrs } = changeable
+  const expiresAtMs = Math.min(record.expiresAtMs, grant.expiresAtMs)
+  const revokedAtMs = record.revokedAtMs ?? grant.revokedAtMs
   // A revoked record names no restriction.
-  return revokedAtMs === null
-    ? { ...record, ...changeable }
-    : { ...record, expiresAtMs, revokedAtMs, version }
+  if (revokedAtMs !== null) return { ...record, expiresAtMs, revokedAtMs, version }
+  const adopted = { ...record, ...changeable, expiresAtMs }
+  if (version - record.version < VERSIONS_AHEAD / 2) return adopted
+  return {
+    ...adopted,
+    suspendedAtMs: suspendedAtMs ?? record.suspendedAtMs,
+    allowedCidrs: allowedCidrs.length === 0 ? record.allowedCidrs : allowedCidrs,
+  }
 }
 
 async function adopt(tx: Transaction<Tables>, key: StoredKey, nowMs: number): Promise<void> {
@@ -112,12 +126,42 @@ interface SeenEntry {
   readonly grant: KeyGrant | null
   /** There is a record, and none of the given secrets signed it. */
   readonly isUnverified: boolean
+  /** It is of the database that is replaced, and Redis may lack it. */
+  readonly isWaiting?: true
 }
 
 /** Records that gateways may have seen after the backup. */
 export interface SeenRecords {
   /** An entry of each region, by digest. */
   read(digests: readonly string[]): Promise<ReadonlyMap<string, readonly SeenEntry[]>>
+}
+
+/** Adds the changes that wait in the outbox of the database that is replaced; none if it cannot be read, or is a new one. */
+export function withWaiting(seen: SeenRecords, url: string): SeenRecords {
+  const readWaiting = (digests: readonly string[]) =>
+    readDatabase(url, database =>
+      database
+        .selectFrom('keys')
+        .selectAll()
+        .where('digest', 'in', digests)
+        .where('digest', 'in', database.selectFrom('outbox').select('digest'))
+        .execute(),
+    ).catch(() => [])
+  return {
+    async read(digests) {
+      const found = new Map(await seen.read(digests))
+      for (const row of await readWaiting(digests)) {
+        const waiting = {
+          region: null,
+          grant: readKeyRow(row).record,
+          isUnverified: false,
+          isWaiting: true,
+        } as const
+        found.set(row.digest, [...(found.get(row.digest) ?? []), waiting])
+      }
+      return found
+    },
+  }
 }
 
 /** How much Redis knows about the keys of a database. */

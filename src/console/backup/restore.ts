@@ -33,6 +33,7 @@ import {
   type Known,
   requireKnown,
   type SeenRecords,
+  withWaiting,
 } from './newer-records.ts'
 import {
   countKeys,
@@ -211,7 +212,7 @@ async function prepareRestored(
   const { seen, allowsMissing, keepsTokens, auditKeys, nowMs } = options
   return writer.transaction().execute(async tx => {
     if (auditKeys.size === 0) await requireUnsigned(tx)
-    const known = seen === null ? null : await adoptNewer(tx, seen, options)
+    const known = seen === null ? null : await adoptNewer(tx, withWaiting(seen, options.url), options)
     if (known !== null) requireKnown(known, allowsMissing)
     const { revoked, changed } = known ?? NOTHING_ADOPTED
     await announceAgain(tx, nowMs)
