@@ -62,6 +62,7 @@ async function installation(keys: readonly StoredKey[] = [liveKey(), liveKey()])
   }
   return {
     keys,
+    file,
     backup,
     target: join(directory, 'copy.db'),
     restore: (changed: Readonly<Record<string, string>> = {}, ...flags: string[]) =>
@@ -251,6 +252,14 @@ describe('a restore never makes a key work again that was revoked since, unless 
     write(`insert into outbox (region, digest, version, at_ms) values ('default', '${key?.digest}', 2, 5)`)
     expect(await restore()).toMatchObject({ code: 0, stdout: expect.stringContaining('1 key revoked since') })
     expect(readState()).toMatchObject([{ revoked_at_ms: 5 }, { revoked_at_ms: null }])
+  })
+
+  test('it says so where a damaged database is replaced, whose outbox cannot be read', async () => {
+    const { keys, file, restore } = await installation()
+    for (const key of keys) await announce(redis, key)
+    writeFileSync(file, 'no database')
+    const stderr = expect.stringContaining('The replaced database cannot be read: ')
+    expect(await restore()).toMatchObject({ code: 0, stderr })
   })
 
   test('it needs no record of keys that are revoked or expired already, and none for a fresh installation', async () => {

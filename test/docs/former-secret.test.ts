@@ -13,13 +13,14 @@ const LISTS = {
   keys: [
     { ...works, id: 'key_1', name: 'active', state: 'active', workspaceId: 'ws_1' },
     { ...works, id: 'key_2', name: 'can be resumed', state: 'suspended', workspaceId: 'ws_2' },
-    { ...works, id: 'key_3', name: 'revoked', state: 'revoked', revokedAt: at(-1) },
-    { ...works, id: 'key_4', name: 'expired', state: 'expired', expiresAt: at(-1) },
+    { ...works, id: 'key_3', name: 'revoked', state: 'revoked', workspaceId: 'ws_1', revokedAt: at(-1) },
+    { ...works, id: 'key_4', name: 'expired', state: 'expired', workspaceId: 'ws_1', expiresAt: at(-1) },
     {
       ...works,
       id: 'key_5',
       name: 'signed by the new secret',
       state: 'active',
+      workspaceId: 'ws_2',
       createdAt: '2027-03-01T00:00:00.000Z',
     },
   ],

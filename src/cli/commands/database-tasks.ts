@@ -115,6 +115,11 @@ export async function runRestore(host: Host, config: Config, request: RestoreReq
     ),
   )
   host.write(describeRestore(report, request.file))
+  if (report.waitingUnread !== null) {
+    host.writeError(
+      `The replaced database cannot be read: ${report.waitingUnread}. A key that was revoked while Redis was away works again: revoke it again\n`,
+    )
+  }
   if (report.brokenAudit !== null) {
     host.writeError(
       `The restored audit log is broken: ${report.brokenAudit}. \`postern audit verify\` lists all\n`,

@@ -136,18 +136,32 @@ export interface SeenRecords {
   read(digests: readonly string[]): Promise<ReadonlyMap<string, readonly SeenEntry[]>>
 }
 
-/** Adds the changes that wait in the outbox of the database that is replaced; none if it cannot be read, or is a new one. */
-export function withWaiting(seen: SeenRecords, url: string): SeenRecords {
-  const readWaiting = (digests: readonly string[]) =>
-    readDatabase(url, database =>
+/** Records that also wait in the outbox of the database that is replaced. */
+export interface WaitingRecords extends SeenRecords {
+  /** Why that outbox could not be read: what waited in it is lost. Null if it was. */
+  unreadBecause(): string | null
+}
+
+export function withWaiting(seen: SeenRecords, replacedUrl: string): WaitingRecords {
+  let trouble: string | null = null
+  const readWaiting = async (digests: readonly string[]): Promise<readonly KeyRow[]> => {
+    if (trouble !== null) return []
+    const read = readDatabase(replacedUrl, database =>
       database
         .selectFrom('keys')
         .selectAll()
         .where('digest', 'in', digests)
         .where('digest', 'in', database.selectFrom('outbox').select('digest'))
         .execute(),
-    ).catch(() => [])
+    )
+    return read.catch((error: unknown) => {
+      // It may be damaged, which is why it is replaced.
+      trouble = describeError(error)
+      return []
+    })
+  }
   return {
+    unreadBecause: () => trouble,
     async read(digests) {
       const found = new Map(await seen.read(digests))
       for (const row of await readWaiting(digests)) {

@@ -75,6 +75,8 @@ interface Restored {
   readonly tokensRevoked: number
   /** What Redis did not know; null if it was not asked. */
   readonly known: Known | null
+  /** Why changes that Redis had missed could not be read from the replaced database; null if they were, or there was none. */
+  readonly waitingUnread: string | null
 }
 
 export interface RestoreReport extends Restored {
@@ -212,14 +214,18 @@ async function prepareRestored(
   const { seen, allowsMissing, keepsTokens, auditKeys, nowMs } = options
   return writer.transaction().execute(async tx => {
     if (auditKeys.size === 0) await requireUnsigned(tx)
-    const known = seen === null ? null : await adoptNewer(tx, withWaiting(seen, options.url), options)
+    // One that is not replaced is empty.
+    const waiting = seen !== null && options.replace ? withWaiting(seen, options.url) : null
+    const records = waiting ?? seen
+    const known = records === null ? null : await adoptNewer(tx, records, options)
     if (known !== null) requireKnown(known, allowsMissing)
     const { revoked, changed } = known ?? NOTHING_ADOPTED
     await announceAgain(tx, nowMs)
     await tx.deleteFrom('sessions').execute()
     const tokensRevoked = keepsTokens ? 0 : await revokeTokens(tx, nowMs)
     const keys = await countKeys(tx)
-    const restored = { keys, revoked: revoked.length, changed, tokensRevoked, known }
+    const waitingUnread = waiting?.unreadBecause() ?? null
+    const restored = { keys, revoked: revoked.length, changed, tokensRevoked, known, waitingUnread }
     await recordRestore(tx, restored, revoked, options)
     return restored
   })
