@@ -74,6 +74,15 @@ describe('a context', () => {
     expect((await postern('context', 'list', '-q')).stdout).toBe('prod\nstaging')
   })
 
+  test('is in use once `use` names it, and says so', async () => {
+    await add('prod')
+    expect((await add('staging')).stderr).toBe('Added staging. prod is in use.\n')
+    expect(await postern('context', 'use', 'staging')).toMatchObject({
+      code: 0,
+      stderr: 'staging is in use.\n',
+    })
+  })
+
   test('is forgotten with its token by `remove`', async () => {
     await add('prod')
     expect((await postern('context', 'remove', 'prod')).code).toBe(0)

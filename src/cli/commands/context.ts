@@ -48,7 +48,7 @@ function addAdd(context: Command, cli: Cli): void {
         inUse = found.current ?? name
         return { current: inUse, contexts: { ...found.contexts, [name]: context } }
       })
-      cli.host.writeError(`Added ${name}. ${inUse === name ? 'It is in use.' : `In use is ${inUse}.`}\n`)
+      cli.host.writeError(`Added ${name}. ${inUse === name ? 'It is in use.' : `${inUse} is in use.`}\n`)
     })
 }
 
@@ -86,7 +86,7 @@ function addUse(context: Command, { host }: Cli): void {
         requireContext(contexts, name)
         return { current: name, contexts }
       })
-      host.writeError(`In use is ${name}.\n`)
+      host.writeError(`${name} is in use.\n`)
     })
 }
 
