@@ -10,7 +10,8 @@ import { createInProcessAnnouncer } from '../console/announcing/announcer.ts'
 import type { Console } from '../console/app.ts'
 import { createOneTimeLink } from '../console/sign-in/one-time-link.ts'
 import { systemClock } from '../domain/clock.ts'
-import { StartError } from '../domain/start-error.ts'
+import { findRedisTopology } from '../domain/redis-address.ts'
+import { SettingError, StartError } from '../domain/start-error.ts'
 import { describeError } from '../observability/control-logger.ts'
 import { HistoryClock, makeHistory } from './demo-history.ts'
 import { DEMO_PLANS } from './demo-plans.ts'
@@ -197,13 +198,28 @@ async function configureDemo(
     ['--console-port', consolePort],
     ['--console-internal-port', internalPort],
   ])
-  return loadRunSettings(() =>
+  const settings = loadRunSettings(() =>
     loadConfig({
       environment: host.environment,
       flags: demoFlags,
       configFile,
       planes: ['gateway', 'console'],
     }),
+  )
+  requireNoServers(settings.config)
+  return settings
+}
+
+/** Made-up keys and events must not reach what a real installation uses. @throws SettingError */
+function requireNoServers({ redis, regions, console: { webhook } }: Config): void {
+  const named = [
+    ...(findRedisTopology(redis) === null ? [] : ['redis']),
+    ...(regions.length === 0 ? [] : ['regions']),
+    ...(webhook.url === undefined ? [] : ['console.webhook']),
+  ]
+  if (named.length === 0) return
+  throw new SettingError(
+    `${named.join(', ')}: the demo keeps everything in memory and uses no Redis or webhook of yours. Leave it out of what the demo reads`,
   )
 }
 

@@ -226,6 +226,20 @@ routes:
   ])
 })
 
+test('the demo refuses the Redis and webhook of an installation, which its made-up keys must not reach', async () => {
+  const settings = {
+    POSTERN_REDIS_URL: 'redis://127.0.0.1:1',
+    POSTERN_CONSOLE_WEBHOOK_URL: 'https://hooks.example/keys',
+    POSTERN_CONSOLE_WEBHOOK_SECRET: Buffer.alloc(32, 'a1b2c3').toString('base64'),
+  }
+  const refused = new PosternProcess(['demo'], settings)
+  demos.push(refused)
+  expect(await refused.exited).toMatchObject({
+    code: 78,
+    stderr: expect.stringMatching(/^redis, console\.webhook: /),
+  })
+})
+
 test('Ctrl-C stops it at once', async () => {
   const started = performance.now()
   const exit = await demo.stop('SIGINT')
