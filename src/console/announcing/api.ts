@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import type { Clock } from '../../domain/clock.ts'
 import { idPattern } from '../../domain/id-form.ts'
 import type { StoredKey } from '../../domain/key/key-record.ts'
@@ -40,11 +40,21 @@ interface SyncParts {
   readonly clock: Clock
   readonly regions: Regions
 }
-interface SyncPage {
-  readonly limit?: number
-  readonly cursor?: string
-  readonly region?: string
-}
+
+const syncBody = optionalFields({
+  limit: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 1000, description: 'a whole number from 1 to 1000' }),
+  ),
+  cursor: Type.Optional(
+    Type.String({
+      pattern: `^[0-9]{0,15}\\.${idPattern('key')}$`,
+      description: 'a cursor from an earlier response',
+    }),
+  ),
+  region: Type.Optional(
+    Type.String({ pattern: REGION_NAME, description: 'the name of a region of this console' }),
+  ),
+})
 
 /** Its calls, without their prefix. `syncKeys` rewrites the records in Redis a page at a time; the caller requests each page. */
 export const ANNOUNCING_CALLS: readonly AdminCall<SyncParts>[] = [
@@ -56,20 +66,7 @@ export const ANNOUNCING_CALLS: readonly AdminCall<SyncParts>[] = [
     permission: 'keys:write',
     workspaces: 'all',
     summary: 'Rewrites a page of records in Redis',
-    body: optionalFields({
-      limit: Type.Optional(
-        Type.Integer({ minimum: 1, maximum: 1000, description: 'a whole number from 1 to 1000' }),
-      ),
-      cursor: Type.Optional(
-        Type.String({
-          pattern: `^[0-9]{0,15}\\.${idPattern('key')}$`,
-          description: 'a cursor from an earlier response',
-        }),
-      ),
-      region: Type.Optional(
-        Type.String({ pattern: REGION_NAME, description: 'the name of a region of this console' }),
-      ),
-    }),
+    body: syncBody,
     response: Type.Object({
       synced: Type.Integer({ minimum: 0, description: 'Records of this page' }),
       total: Type.Optional(
@@ -86,7 +83,7 @@ export const ANNOUNCING_CALLS: readonly AdminCall<SyncParts>[] = [
 ]
 
 /** Every key that Redis should hold, oldest first, in any state. Keys issued meanwhile are announced anyway. */
-async function syncPage(parts: SyncParts, { limit, cursor, region }: SyncPage) {
+async function syncPage(parts: SyncParts, { limit, cursor, region }: NonNullable<Static<typeof syncBody>>) {
   const { stored, clock } = parts
   const regions = parts.regions.list.filter(({ name }) => region === undefined || name === region)
   if (regions.length === 0) throw invalidField('region', 'the name of a region of this console')
