@@ -106,8 +106,8 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     mutations: [
       {
         file: 'console/announcing/announcer.ts',
-        from: 'return held.ok && held.grant.version > record.version',
-        to: 'return false',
+        from: 'return version > record.version || (version === record.version && id !== record.id) ? held.grant : null',
+        to: 'return null',
       },
     ],
   },

@@ -233,7 +233,8 @@ export class RedisServer {
     const held = this.textOf(key)
     if (held !== text) {
       const heldVersion = Number(/"version":(\d+)/.exec(held)?.[1] ?? 0)
-      if (heldVersion > version && held !== unverified) return held
+      const isOther = heldVersion === version && idIn(held) !== idIn(text)
+      if ((heldVersion > version || isOther) && held !== unverified) return held
       if (this.isReplica) return new ReplyError("READONLY You can't write against a read only replica.")
       this.#write({ kind: 'set', key, text })
     }
@@ -261,4 +262,8 @@ export class RedisServer {
     }
     for (const link of this.#subscribers) link.toClient.send({ kind: 'message', text: write.text })
   }
+}
+
+function idIn(text: string): string | undefined {
+  return /"id":"(\w+)"/.exec(text)?.[1]
 }
