@@ -165,12 +165,10 @@ export function withWaiting(seen: SeenRecords, replacedUrl: string): WaitingReco
     async read(digests) {
       const found = new Map(await seen.read(digests))
       for (const row of await readWaiting(digests)) {
-        const waiting = {
-          region: null,
-          grant: readKeyRow(row).record,
-          isUnverified: false,
-          isWaiting: true,
-        } as const
+        // As a record on the wire: what else was changed is lost, as with changes that were announced.
+        const { name, description, createdAtMs, createdBy, rotatedFrom, replacedBy, ...grant } =
+          readKeyRow(row).record
+        const waiting: SeenEntry = { region: null, grant, isUnverified: false, isWaiting: true }
         found.set(row.digest, [...(found.get(row.digest) ?? []), waiting])
       }
       return found
