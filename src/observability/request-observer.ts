@@ -204,7 +204,10 @@ class RequestCounters {
 
   /** The client got the upstream's status, but no complete response: an objective must count it as an error. */
   brokenOff(seen: RequestObservation, seconds: number): void {
-    this.#route(seen.route).completed(seen, 502, seconds)
+    // The gateway gave its connection to another workspace.
+    if (seen.fault === 'preempted')
+      this.#route(seen.route).completed({ ...seen, source: 'gateway' }, 503, seconds)
+    else this.#route(seen.route).completed(seen, 502, seconds)
   }
 
   aborted(phase: (typeof ABORT_PHASES)[number]): void {

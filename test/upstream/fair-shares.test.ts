@@ -119,6 +119,9 @@ test('a client that does not read is preempted before one that waits for its res
   })
   stalled.resume()
   await once(stalled, 'close')
+  const shed = () =>
+    metricSum(gateway.metrics, 'postern_http_requests_total', { code: '503', source: 'gateway' })
+  await expect.poll(shed).toBe(1)
   expect(received).toBeGreaterThan(0)
   expect(received).toBeLessThan(BODY.length)
   for (const request of upstream.requests.slice(1, 4)) request.send(json('"greedy"'))
