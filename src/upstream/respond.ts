@@ -243,8 +243,8 @@ export function readRejection(
   const decode = DECODERS.get(String(contentEncoding ?? '').toLowerCase())
   if (body === null || decode === undefined) return DEFAULT_REJECTION
   try {
-    // Null has no fields: this throws, too.
-    const { code, error }: Fields = JSON.parse(decode(body).toString('utf8'))
+    // Null has no fields: this throws, too. A decoder drops a byte order mark, which JSON.parse rejects.
+    const { code, error }: Fields = JSON.parse(new TextDecoder().decode(decode(body)))
     return typeof code === 'string' && typeof error === 'string' ? { code, error } : DEFAULT_REJECTION
   } catch {
     return DEFAULT_REJECTION
