@@ -130,4 +130,15 @@ describe.skipIf(!has(CHROMIUM))('a time on a page', () => {
       await ada.close()
     }
   })
+
+  test('stands on one line in a list of keys', async () => {
+    await site.issue({ name: 'a very long name '.repeat(5).trim(), scopes: ['files:read', 'workspace:read'] })
+    const ada = await visitor(browser, { viewport: { width: 1280, height: 800 } })
+    await signIn(ada, site, '/workspaces/ws_1/keys')
+    const lines = await ada.page
+      .locator('.keys td time, .keys td .muted')
+      .evaluateAll(all => all.map(time => time.getClientRects().length))
+    expect([lines.length > 1, Math.max(...lines)]).toEqual([true, 1])
+    await ada.close()
+  })
 })

@@ -56,6 +56,51 @@ describe.skipIf(!has(CHROMIUM))('on a phone', () => {
     expect(await overflowOf(page)).toBe(0)
   })
 
+  test('what can be done with a key, or with several, stands in one line', async () => {
+    const { id: keyId } = await site.issue({ name: 'to be changed' })
+    const page = await open(`/workspaces/ws_1/keys/${keyId}`)
+    const tops = (buttons: string) =>
+      page.locator(buttons).evaluateAll(all => all.map(button => button.getBoundingClientRect().top))
+    const ofKey = await tops('.title .button')
+    expect([ofKey.length, new Set(ofKey).size]).toEqual([4, 1])
+    await page.goto(`${site.origin}/workspaces/ws_1/keys`)
+    const ofSeveral = await tops('.bar button')
+    expect([ofSeveral.length, new Set(ofSeveral).size]).toEqual([3, 1])
+  })
+
+  test('labels of a list stand clear of their values', async () => {
+    const page = await open('/workspaces')
+    const gaps = await page.locator('.stacks td').evaluateAll(all =>
+      all.map(({ firstElementChild: label, lastElementChild: value }) => {
+        if (label === null || value === null || label.scrollWidth > label.clientWidth) return 0
+        return value.getBoundingClientRect().left - label.getBoundingClientRect().right
+      }),
+    )
+    expect(gaps.length).toBeGreaterThan(6)
+    expect(Math.min(...gaps)).toBeGreaterThan(6)
+  })
+
+  test('a long name is cut in a list of rejections, and the hint beside it is not', async () => {
+    const { id: keyId } = await site.issue({ name: 'a very long name '.repeat(5).trim() })
+    const at = Date.now() - 60_000
+    const refusal = { keyId, at, route: 'files', code: 'not_found', reason: 'other_workspace' }
+    await site.reportUsage({
+      counts: [],
+      refusals: [{ ...refusal, requestId: 'r', address: '192.0.2.0/24' }],
+      gateway: 'another',
+    })
+    const page = await open('/workspaces/ws_1/refusals')
+    const [hint, line] = await Promise.all([
+      page.locator('.entries .hint-of-key').first().boundingBox(),
+      page
+        .locator('.entries .about', { has: page.locator('.hint-of-key') })
+        .first()
+        .boundingBox(),
+    ])
+    expect((hint?.x ?? 0) + (hint?.width ?? 0)).toBeLessThanOrEqual((line?.x ?? 0) + (line?.width ?? 0) + 1)
+    expect(await overflowOf(page)).toBe(0)
+  })
+
   test('a code of a rejection stands on one line', async () => {
     const { id: keyId } = await site.issue({ name: 'rejected' })
     const minute = Math.floor(Date.now() / 60_000) - 1

@@ -34,7 +34,7 @@ const FAMILIES: readonly Family[] = [
   family('field', 'input:not([type="hidden"]), select, textarea', { sizes: ['height'] }),
   family('button', 'button, a.button', {
     marks: ['button'],
-    within: ['.person', '.search', '.title', 'form'],
+    within: ['.person', '.search', '.title', '.bar', 'form'],
   }),
   family('summary', 'summary', { within: ['.person', '.fold', '.entries [open]', '.entries'] }),
   family('filter', '.filters a'),
