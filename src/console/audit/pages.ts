@@ -30,6 +30,7 @@ import {
   textField,
 } from '../platform/html/form-parts.ts'
 import {
+  actorName,
   copyable,
   exactInstantAndAgo,
   fact,
@@ -214,7 +215,7 @@ function line(entry: AuditEntry, record: KeyRecord | null, nowMs: number): Openi
       html`<span>${instant(atMs)}</span>`,
       html`<span><span class="badge ${action.replace('.', '-')}">${actionLabel(action)}</span></span>`,
       html`<span class="about">${about(entry)}${record === null ? null : html` ${hintHtml(record)}`}</span>`,
-      html`<span class="about">${markInvisible(by === '' ? actor : by)}</span>`,
+      html`<span class="about">${actorName(actor, by)}</span>`,
     ],
     facts: [
       fact('Time', exactInstantAndAgo(atMs, nowMs)),

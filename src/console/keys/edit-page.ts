@@ -20,7 +20,16 @@ import {
   textField,
   textInput,
 } from '../platform/html/form-parts.ts'
-import { ago, type Html, hintHtml, html, instant, nameHtml, type Piece } from '../platform/html/html.ts'
+import {
+  actorName,
+  ago,
+  type Html,
+  hintHtml,
+  html,
+  instant,
+  nameHtml,
+  type Piece,
+} from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { dayText, findNameProblem, isoDay } from '../platform/html/name-and-expiry.ts'
 import {
@@ -44,14 +53,7 @@ import {
   textInputs,
   valueText,
 } from './key-form.ts'
-import {
-  actorName,
-  type KeyPageParts,
-  type KeyView,
-  readActorName,
-  readKeyView,
-  requireKey,
-} from './key-view.ts'
+import { type KeyPageParts, type KeyView, readActorName, readKeyView, requireKey } from './key-view.ts'
 import { editKey } from './operations/key-operations.ts'
 import { withPlanChoice } from './plan-choice.ts'
 import { rejectFinal } from './step-pages.ts'

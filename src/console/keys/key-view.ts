@@ -4,6 +4,7 @@ import { isKeyId } from '../../domain/id-form.ts'
 import { type KeyRecord, type KeyState, keyState, type StoredKey } from '../../domain/key/key-record.ts'
 import type { AuditEntry } from '../platform/audit/entries.ts'
 import {
+  actorName,
   ago,
   copyable,
   fact,
@@ -12,7 +13,6 @@ import {
   html,
   instantAndAgo,
   lastUsed,
-  markInvisible,
 } from '../platform/html/html.ts'
 import { notFound, requireWorkspace } from '../platform/html/page-request.ts'
 import { readParameter } from '../platform/http/request-context.ts'
@@ -107,14 +107,6 @@ export function expiryHtml(key: KeyView, nowMs: number): Html {
         ? html`<strong class="soon">${ago(expiresAtMs, nowMs)}</strong>`
         : ago(expiresAtMs, nowMs)
   }
-}
-
-/** A person's name, or who it was in words. @param name null if the audit log has none */
-export function actorName(actor: string, name: string | null): Html {
-  if (name !== null && name !== '') return html`<span title="${actor}">${markInvisible(name)}</span>`
-  if (actor === 'admin-token') return html`the admin token`
-  const [, kind, id = ''] = /^(person|token):(.*)$/s.exec(actor) ?? []
-  return kind === undefined ? markInvisible(actor) : html`${kind} ${markInvisible(id)}`
 }
 
 /** @param creator name of the person who issued it; null if none is known */

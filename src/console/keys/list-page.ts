@@ -100,7 +100,7 @@ function keysPage(frame: Frame, view: KeysView): Html {
     ${isEmpty ? emptyList(frame, view) : results(frame, view)}
     ${pageLinks(view, cursor => keyListPath(workspaceId, { ...view.list, cursor }))}
     ${workspacePlan(frame, view)}
-    ${workspaceId !== null && frame.mayChange && !isEmpty ? html`<p><a class="button danger" href="${revokeAllPath(workspaceId)}">Revoke all keys of this workspace</a></p>` : null}`
+    ${workspaceId !== null && frame.mayChange && !isEmpty ? html`<p><a class="button danger" href="${revokeAllPath(workspaceId)}">Revoke all keys</a></p>` : null}`
   return page(frame, { title: 'Keys', section: workspaceId === null ? null : 'keys', main })
 }
 

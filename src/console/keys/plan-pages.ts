@@ -57,7 +57,7 @@ async function choosePlan(registry: Registry, reply: FastifyReply): Promise<Fast
   const frame = createFrame(reply, { workspaceId, clock: registry.clock })
   if (textField(fields, 'confirmed') !== '1') {
     const liveKeys = await registry.search.countLive(workspaceId)
-    return sendPage(reply, confirmPlanPage(frame, { workspaceId, plan }, describeExtent(liveKeys)))
+    return sendPage(reply, confirmPlanPage(frame, { workspaceId, plan }, liveKeys))
   }
   const context = {
     caller: describeCaller(request),
@@ -106,10 +106,11 @@ function planName(plan: string | null): Html {
   return plan === null ? html`no plan` : html`plan <strong>${plan}</strong>`
 }
 
-function confirmPlanPage(frame: Frame, { workspaceId, plan }: PlanChoice, extent: string): Html {
+function confirmPlanPage(frame: Frame, { workspaceId, plan }: PlanChoice, liveKeys: number): Html {
+  const keys = html`${describeExtent(liveKeys)}, also those with another plan of their own, and to `
   const fields = { _csrf: frame.csrfToken, plan: plan ?? '', confirmed: '1' }
   const main = html`<h1>Change the plan?</h1>
-    <p class="lead">Workspace <strong>${workspaceId}</strong>${workspaceName(frame, workspaceId)} gets ${planName(plan)}: so do ${extent}, also those with another plan of their own, and keys that are issued later.</p>
+    <p class="lead">Workspace <strong>${workspaceId}</strong>${workspaceName(frame, workspaceId)} gets ${planName(plan)}. It applies to ${liveKeys === 0 ? null : keys}keys that are issued later.</p>
     <form class="card" method="post" action="${planPath(workspaceId)}">
       ${hidden(fields)}
       <p>Gateways apply the rate limits of the plan within one second.</p>

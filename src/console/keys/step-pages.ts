@@ -186,6 +186,7 @@ function stepForm(frame: Frame, { key, step, recent }: StepView): Html {
     action: keyPath(workspaceId, id, step),
     about: step === 'resume' ? suspendedSince(key, frame.nowMs) : lastUseWarning(key, recent, frame.nowMs),
     button: STEPS[step].button,
+    isHarmless: step === 'resume',
     keepPath: keyPath(workspaceId, id),
   })
 }

@@ -5,6 +5,7 @@ import type { AdminToken } from '../platform/access/principal.ts'
 import type { RandomBytes } from '../platform/database/ids.ts'
 import { confirmForm } from '../platform/html/form-parts.ts'
 import {
+  actorName,
   ago,
   cell,
   copyable,
@@ -112,7 +113,7 @@ function row(token: AdminToken, nowMs: number): Html {
     ${cell('State', html`<span class="badge ${badge}">${label}</span>`)}
     ${cell('Permissions', html`<ul class="scopes">${codes}</ul>`)}
     ${cell('Workspaces', html`<span class="breaks">${workspacesText(token)}</span>`)}
-    ${cell('Created', html`<span class="breaks">${dateText(createdAtMs)} by ${markInvisible(createdBy)}</span>`)}
+    ${cell('Created', html`<span class="breaks">${dateText(createdAtMs)} by ${actorName(createdBy, null)}</span>`)}
     ${cell('Expires', expires)}
     ${cell('Last used', lastUsed(token, nowMs))}
     <td>${actions(token, problem === null)}</td>

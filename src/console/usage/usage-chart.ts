@@ -56,7 +56,7 @@ function rangeChoice(
   return html`<nav class="filters" aria-label="Span of the chart"><ul>${links}</ul></nav>
     <details class="custom"${isOpen ? html` open` : null}><summary>${name === CUSTOM ? `Other days: ${label}` : 'Other days'}</summary>
       <form class="search" method="get" action="${path}#${id}"><input type="hidden" name="range" value="${CUSTOM}">
-        ${input('from', 'First day (UTC)')}${input('to', 'Last day')}<button>Show</button></form></details>
+        ${input('from', 'First day (UTC)')}${input('to', 'Last day (UTC)')}<button>Show</button></form></details>
     ${problem === null ? null : html`<p class="notice warn" role="alert">${problem}</p>`}`
 }
 

@@ -319,7 +319,7 @@ function webhookPage(frame: Frame, view: WebhookView): Html {
 
 /** A path may hold a secret of the receiver: who may not change the webhook sees the site alone. */
 function facts({ mayChange, nowMs }: Frame, webhook: WorkspaceWebhook): Html {
-  return html`<dl class="facts">
+  return html`<dl class="card facts">
     <div><dt>Address</dt><dd class="breaks">${mayChange ? webhook.url : webhookOrigin(webhook)}</dd></div>
     ${fact('Set', ago(webhook.createdAtMs, nowMs))}
   </dl>`

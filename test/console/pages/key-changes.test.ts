@@ -31,6 +31,12 @@ test('a key can be suspended and resumed, and each page says what follows', asyn
   expect((await send(ada, `${KEYS}/${id}/resume`)).text).toContain('the key was not suspended')
 })
 
+test('the button that resumes a key does not look like one that ends it', async () => {
+  expect(await textOf(`${KEYS}/${id}/suspend`)).toContain('<button class="danger">Suspend now')
+  await send(ada, `${KEYS}/${id}/suspend`)
+  expect(await textOf(`${KEYS}/${id}/resume`)).toContain('<button class="primary">Resume now')
+})
+
 test('a suspended key can be revoked; a revoked one can be neither resumed nor edited', async () => {
   await send(ada, `${KEYS}/${id}/suspend`)
   expect((await send(ada, `${KEYS}/${id}/revoke`)).text).toContain('Key revoked')

@@ -76,6 +76,14 @@ test('administrators see how many keys and workspaces have each plan, and plans 
   expect(gone).toContain('postern keys list --plan free lists them')
 })
 
+test('the question before a change of plan names keys only where there are some', async () => {
+  const { issue, post } = await started(['free', 'business'])
+  const question = async () => (await post(`${W}/plan`, { plan: 'business' })).text
+  expect(await question()).toContain('</strong>. It applies to keys that are issued later.')
+  await issue()
+  expect(await question()).toContain('. It applies to 1 key, also')
+})
+
 test('a form of a key that was opened before shows the new plan of the workspace, and does not put the old one back', async () => {
   const { issue, post } = await started(['free', 'business'])
   const { id } = await issue({ plan: null })

@@ -155,6 +155,14 @@ export function nameHtml({ name, id }: Pick<KeyRecord, 'name' | 'id'>): Html {
   return markInvisible(name === '' ? id : name)
 }
 
+/** A person's name, or who it was in words. @param name null if the audit log has none */
+export function actorName(actor: string, name: string | null): Html {
+  if (name !== null && name !== '') return html`<span title="${actor}">${markInvisible(name)}</span>`
+  if (actor === 'admin-token') return html`the admin token`
+  const [, kind, id = ''] = /^(person|token):(.*)$/s.exec(actor) ?? []
+  return kind === undefined ? markInvisible(actor) : html`${kind} ${markInvisible(id)}`
+}
+
 /** A link with the key's name. */
 export function keyLink({ record }: { readonly record: KeyRecord }): Html {
   return html`<a class="key-name" href="${keyPath(record.workspaceId, record.id)}">${nameHtml(record)}</a>`
