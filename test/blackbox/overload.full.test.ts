@@ -1,5 +1,6 @@
 import { afterEach, expect, test } from 'vitest'
 import { type Caller, type LoadFigures, loadClosed } from '../support/closed-loop.ts'
+import { untilGood } from '../support/measured-again.ts'
 import { scrape, sumOf } from '../support/scrape.ts'
 import { until } from '../support/until.ts'
 import { startWorld, type World } from '../support/world.ts'
@@ -50,9 +51,7 @@ test('at more than three times the capacity, accepted requests stay as fast and 
   await load(8, 100)
 
   const connections = 7 * CONNECTIONS
-  let slower = Number.POSITIVE_INFINITY
-  let done = 0
-  for (let attempt = 0; attempt < ATTEMPTS && (slower >= 5 || done <= 0.7); attempt++) {
+  const measure = async () => {
     const unloaded = await load(8, 1_000)
     const bearable = await load(CONNECTIONS, 4_000)
     const before = await counts()
@@ -74,11 +73,14 @@ test('at more than three times the capacity, accepted requests stay as fast and 
     expect(after.sent - before.sent).toBeLessThanOrEqual(ok(flood) + connections)
     // Without the delay, rejected clients would retry twenty times per accepted request and use up its processor time.
     expect(flood.answers).toBeLessThan(10 * ok(flood))
-    slower = flood.p99Ms / unloaded.p99Ms
-    done = acceptedPerSecond(flood) / acceptedPerSecond(bearable)
+    return {
+      slower: flood.p99Ms / unloaded.p99Ms,
+      done: acceptedPerSecond(flood) / acceptedPerSecond(bearable),
+    }
   }
-  expect(slower).toBeLessThan(5)
-  expect(done).toBeGreaterThan(0.7)
+  const results = await untilGood(measure, ({ slower, done }) => slower < 5 && done > 0.7, ATTEMPTS)
+  expect(results.at(-1)?.slower).toBeLessThan(5)
+  expect(results.at(-1)?.done).toBeGreaterThan(0.7)
 
   await until('every request is accepted again', async () => {
     const figures = await load(8, 50)

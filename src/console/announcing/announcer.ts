@@ -249,8 +249,8 @@ export async function writeRecords(
       if (outcome.status === 'rejected') throw outcome.reason
       if (outcome.value === null) return
       const newer = findNewer(Buffer.from(outcome.value).toString(), attempt.key, recordKeys)
-      if (newer !== null && newer.id !== attempt.key.record.id) throw new Outranked(attempt.key.digest, newer)
       if (newer !== null) {
+        if (newer.id !== attempt.key.record.id) throw new Outranked(attempt.key.digest, newer)
         for (const message of attempt.messages) await store.publish(message)
         return
       }
