@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { CHAIN_START } from './platform/audit/chain.ts'
 import type { Dialect } from './platform/database/database.ts'
 import type { SchemaStatements } from './platform/database/migrations.ts'
+import { FIVE_MINUTES } from './platform/database/tables.ts'
 
 // The tables of the first release, by capability. A release changes nothing here: it adds a migration to `schema.ts`.
 
@@ -200,7 +201,12 @@ export const sessionTables: SchemaStatements = (_dialect, text) => [
 
 /** Counts, the last report of each gateway, refusals, and windows of limits that are nearly used up. */
 export const usageTables: SchemaStatements = (dialect, text) => [
-  ...createCounts('usage_hours', text, dialect),
+  ...createCounts(
+    'usage_hours',
+    text,
+    dialect,
+    FIVE_MINUTES.map(column => sql`, ${sql.id(column)} bigint`),
+  ),
   ...createCounts('usage_days', text, dialect),
   sql`create table usage_gateways (gateway ${text} primary key, sequence bigint not null, seen_at_ms bigint not null)`,
   sql`create table refusals (
@@ -223,14 +229,19 @@ export const usageTables: SchemaStatements = (dialect, text) => [
  * The total of a workspace has an empty key id. PostgreSQL divides the table by time, so that old counts are dropped with
  * their partition; in SQLite the order of the rows is nearly that of time.
  */
-function createCounts(table: string, text: RawBuilder<unknown>, dialect: Dialect): RawBuilder<unknown>[] {
+function createCounts(
+  table: string,
+  text: RawBuilder<unknown>,
+  dialect: Dialect,
+  more: readonly RawBuilder<unknown>[] = [],
+): RawBuilder<unknown>[] {
   const partitions = sql.raw(dialect === 'postgres' ? 'partition by range (bucket)' : '')
   // SQLite sums in the event loop. On PostgreSQL a count in an index would make each update write all indexes.
   const summed = sql.raw(dialect === 'sqlite' ? ', code, count' : '')
   return [
     sql`create table ${sql.table(table)} (
       workspace_id ${text} not null, key_id ${text} not null, bucket integer not null, route ${text} not null,
-      code ${text} not null, count bigint not null,
+      code ${text} not null, count bigint not null${sql.join(more, sql``)},
       primary key (workspace_id, key_id, bucket, route, code)) ${partitions}`,
     sql`create index ${sql.id(`${table}_of_workspaces`)} on ${sql.table(table)} (bucket, workspace_id${summed})
       where key_id = ''`,

@@ -4,7 +4,7 @@ import pino from 'pino'
 import { loadConfig } from '../../src/config/load-config.ts'
 import { createConsole } from '../../src/console/app.ts'
 import type { Database } from '../../src/console/platform/database/database.ts'
-import { createUsageQueries, lastPoints } from '../../src/console/usage/read-usage.ts'
+import { createUsageQueries, lastPoints, type UsageCounts } from '../../src/console/usage/read-usage.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { openDatabase } from '../support/open-database.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
@@ -197,7 +197,8 @@ async function timeQuestions(database: Database, nowMs: number): Promise<void> {
     lastPoints('hour', 336, nowMs),
     lastPoints('day', 365, nowMs),
   ]
-  const questions: readonly (readonly [string, () => Promise<readonly unknown[]>])[] = [
+  const questions: readonly (readonly [string, () => Promise<readonly unknown[] | UsageCounts>])[] = [
+    ['a key, an hour by five minutes', () => queries.readKey(key, lastPoints('5 minutes', 12, nowMs))],
     ['a key, 24 hours', () => queries.readKey(key, day)],
     ['a key, 14 days by hour', () => queries.readKey(key, fortnight)],
     ['a key, a year by day', () => queries.readKey(key, year)],
@@ -213,7 +214,8 @@ async function timeQuestions(database: Database, nowMs: number): Promise<void> {
     const times: number[] = []
     for (let round = 0; round < 20; round++) {
       const startedMs = performance.now()
-      if ((await query()).length === 0) throw new Error(`${name}: nothing found`)
+      const found = await query()
+      if (('points' in found ? found.points : found).length === 0) throw new Error(`${name}: nothing found`)
       times.push(performance.now() - startedMs)
     }
     times.sort((a, b) => a - b)

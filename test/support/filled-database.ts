@@ -132,6 +132,8 @@ const ROWS: { readonly [Table in keyof OtherTables]: OtherTables[Table] } = {
     route: 'files',
     code: '200',
     count: 2 ** 40,
+    ...{ count_00: null, count_05: 2 ** 39, count_10: 1, count_15: null, count_20: null, count_25: null },
+    ...{ count_30: null, count_35: null, count_40: null, count_45: null, count_50: null, count_55: 3 },
   },
   usage_days: { workspace_id: 'ws_1', key_id: '', bucket: DAYS - 300, route: 'files', code: '200', count: 7 },
   usage_gateways: { gateway: 'g', sequence: 9, seen_at_ms: NOW_MS },

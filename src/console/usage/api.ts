@@ -158,7 +158,7 @@ export const USAGE_CALLS: readonly AdminCall<UsageCallParts>[] = [
       const workspaceId = readWorkspaceId(request)
       requireCounts(usage)
       const range = readRange(query, clock.wallMs())
-      const points = await usage.queries.readWorkspace(workspaceId, range)
+      const { points } = await usage.queries.readWorkspace(workspaceId, range)
       const limits = await usage.limits.ofWorkspace(workspaceId, await plans.findPlan(workspaceId))
       return usageJson(range, points, limits)
     },
@@ -215,17 +215,21 @@ async function showKeyUsage(
   request.keyId = key.record.id
   requireCounts(usage)
   const range = readRange(query, clock.wallMs())
-  const points = await usage.queries.readKey(key.record, range)
+  const { points } = await usage.queries.readKey(key.record, range)
   return usageJson(range, points, await usage.limits.ofKey(key.record))
 }
 
-function readRange(query: RangeQuery, nowMs: number): UsageRange {
+function readRange(query: RangeQuery, nowMs: number): UsageRange<'hour' | 'day'> {
   const parsed = parseUsageRange(query, nowMs)
   if (!parsed.ok) throw invalidField(parsed.field, parsed.expected)
   return parsed.range
 }
 
-function usageJson(range: UsageRange, points: readonly UsagePoint[], limits: LimitsInUse): UsageResponse {
+function usageJson(
+  range: UsageRange<'hour' | 'day'>,
+  points: readonly UsagePoint[],
+  limits: LimitsInUse,
+): UsageResponse {
   const { step, from, until } = range
   return {
     step,

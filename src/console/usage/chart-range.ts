@@ -1,7 +1,7 @@
 import { type FormFields, textField } from '../platform/html/form-parts.ts'
 import { dateText } from '../platform/html/html.ts'
 import { isoDay } from '../platform/html/name-and-expiry.ts'
-import { bucketStartMs, lastPoints, type UsageRange, type UsageStep } from './read-usage.ts'
+import { bucketStartMs, type ChartStep, lastPoints, type UsageRange } from './read-usage.ts'
 import { oldestBucket } from './reports/rows.ts'
 
 const DAY_MS = 86_400_000
@@ -9,7 +9,7 @@ const DAY_HOURS = 24
 
 interface RangeRow {
   readonly label: string
-  readonly step: UsageStep
+  readonly step: ChartStep
   readonly points: number
   /** So that the bars of a long range are wide enough for a finger. */
   readonly pointsPerBar: number
@@ -18,8 +18,9 @@ interface RangeRow {
   readonly barsPerTick: number
 }
 
-/** The spans that a chart shows: the value in the URL, and what people read. The first is the default. */
+/** The spans that a chart shows: the value in the URL, and what people read. */
 export const CHART_RANGES = {
+  '1h': { label: '1 hour', step: '5 minutes', points: 12, pointsPerBar: 1, bar: '5 minutes', barsPerTick: 3 },
   '24h': { label: '24 hours', step: 'hour', points: 24, pointsPerBar: 1, bar: 'hour', barsPerTick: 6 },
   '7d': { label: '7 days', step: 'hour', points: 168, pointsPerBar: 6, bar: '6 hours', barsPerTick: 8 },
   '30d': { label: '30 days', step: 'day', points: 30, pointsPerBar: 1, bar: 'day', barsPerTick: 10 },

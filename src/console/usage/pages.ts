@@ -108,7 +108,7 @@ async function readWorkspace(
   const nowMs = clock.wallMs()
   const days = lastPoints('day', BUSIEST_DAYS, nowMs)
   const span = chartSpan(range, nowMs)
-  const [points, asOfMs, busiest] = await Promise.all([
+  const [{ points, late }, asOfMs, busiest] = await Promise.all([
     queries.readWorkspace(workspaceId, span.range),
     queries.asOfMs(),
     queries.busiestKeys(workspaceId, days, BUSIEST_KEYS),
@@ -117,6 +117,7 @@ async function readWorkspace(
   return {
     span,
     points,
+    late,
     asOfMs,
     busiest,
     busiestSinceMs,
@@ -220,11 +221,11 @@ export async function readKeyUsage(
 ): Promise<KeyUsage | null> {
   if (!usage.stores.counts) return null
   const span = chartSpan(range, registry.clock.wallMs())
-  const [points, asOfMs] = await Promise.all([
+  const [{ points, late }, asOfMs] = await Promise.all([
     usage.queries.readKey(record, span.range),
     usage.queries.asOfMs(),
   ])
-  return { span, points, asOfMs }
+  return { span, points, late, asOfMs }
 }
 
 /** @param usage null if requests are not counted */
@@ -265,7 +266,7 @@ export async function readRecentUse(
   record: KeyRecord | null,
 ): Promise<RecentUse | null> {
   if (record === null || !usage.stores.counts) return null
-  const points = await usage.queries.readKey(record, lastPoints('hour', 2, registry.clock.wallMs()))
+  const { points } = await usage.queries.readKey(record, lastPoints('hour', 2, registry.clock.wallMs()))
   return { sinceMs: points[0]?.atMs ?? 0, ...sumPoints(points) }
 }
 

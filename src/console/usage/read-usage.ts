@@ -4,7 +4,7 @@ import { INSTANT_EXPECTED, parseInstant } from '../../domain/form/instant.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import type { Database, Dialect } from '../platform/database/database.ts'
 import { listAsRows } from '../platform/database/query-parts.ts'
-import type { Tables, UsageRow } from '../platform/database/tables.ts'
+import { FIVE_MINUTES, type Tables, type UsageRow } from '../platform/database/tables.ts'
 import { ApiError } from '../platform/http/api-error.ts'
 import type { LimitReader, NearLimitsReader } from './read-limits.ts'
 import { type RefusalQuery, type RefusalSelection, readRefusals, searchRefusals } from './read-refusals.ts'
@@ -32,13 +32,13 @@ type UsageQueries = ReturnType<typeof createUsageQueries>
 export function createUsageQueries(database: UsageDatabase, clock: Clock) {
   const { reader } = database
   return {
-    readKey: async (
+    readKey: (
       { workspaceId, id }: { readonly workspaceId: string; readonly id: string },
       range: UsageRange,
-    ) => usagePoints(range, await selectCounts(reader, workspaceId, id, range)),
+    ) => readCounts(reader, { workspaceId, keyId: id }, range),
     /** With what gateways could not count by key. */
-    readWorkspace: async (workspaceId: string, range: UsageRange) =>
-      usagePoints(range, await selectCounts(reader, workspaceId, OF_WORKSPACE, range)),
+    readWorkspace: (workspaceId: string, range: UsageRange) =>
+      readCounts(reader, { workspaceId, keyId: OF_WORKSPACE }, range),
     /** The keys with the most requests, the busiest first, among the `RANKED_KEYS` that were used last. */
     busiestKeys: (workspaceId: string, range: UsageRange, limit: number) =>
       busiestKeys(database, workspaceId, range, limit),
@@ -74,15 +74,18 @@ async function readAsOf(reader: Kysely<Tables>, nowMs: number): Promise<number |
   return newest?.at_ms ?? null
 }
 
-export type UsageStep = 'hour' | 'day'
+/** What the admin API counts by. */
+type UsageStep = 'hour' | 'day'
+/** What charts count by. */
+export type ChartStep = UsageStep | '5 minutes'
 
-const STEP_MS = { hour: 3_600_000, day: 86_400_000 } as const
+const STEP_MS = { '5 minutes': 300_000, hour: 3_600_000, day: 86_400_000 } as const
 /** Where the request does not say: a day of hours, or a month of days. */
 const DEFAULT_POINTS = { hour: 24, day: 30 } as const
 
-/** Whole hours or days since the epoch. */
-export interface UsageRange {
-  readonly step: UsageStep
+/** Whole steps since the epoch. */
+export interface UsageRange<Step extends ChartStep = ChartStep> {
+  readonly step: Step
   readonly from: number
   /** Exclusive. */
   readonly until: number
@@ -95,7 +98,7 @@ interface UsageRangeText {
 }
 
 type ParsedRange =
-  | { readonly ok: true; readonly range: UsageRange }
+  | { readonly ok: true; readonly range: UsageRange<UsageStep> }
   | { readonly ok: false; readonly field: 'from' | 'to'; readonly expected: string }
 
 const KEPT = { hour: 'within the last 14 days, for step=hour', day: 'within the last 400 days' } as const
@@ -115,17 +118,21 @@ export function parseUsageRange({ from, to, step = 'hour' }: UsageRangeText, now
   return { ok: true, range: { step, from: first, until } }
 }
 
-/** The last hours or days, the present one included. */
-export function lastPoints(step: UsageStep, points: number, nowMs: number): UsageRange {
+/** The last steps, the present one included. */
+export function lastPoints<Step extends ChartStep>(
+  step: Step,
+  points: number,
+  nowMs: number,
+): UsageRange<Step> {
   const until = Math.floor(nowMs / STEP_MS[step]) + 1
   return { step, from: until - points, until }
 }
 
-export function bucketStartMs(step: UsageStep, bucket: number): number {
+export function bucketStartMs(step: ChartStep, bucket: number): number {
   return bucket * STEP_MS[step]
 }
 
-/** An hour or a day. */
+/** Five minutes, an hour or a day. */
 export interface UsagePoint {
   readonly atMs: number
   readonly requests: number
@@ -136,7 +143,7 @@ export interface UsagePoint {
   readonly servedByRoute: Readonly<Record<string, number>>
 }
 
-/** A point for each hour or day of the range, also where nothing was counted. */
+/** A point for each step of the range, also where nothing was counted. */
 export function usagePoints(
   { step, from, until }: UsageRange,
   rows: readonly Pick<UsageRow, 'bucket' | 'route' | 'code' | 'count'>[],
@@ -181,7 +188,7 @@ export interface RequestTotal {
 }
 
 function chooseTable({ step }: Pick<UsageRange, 'step'>): CountTable {
-  return step === 'hour' ? 'usage_hours' : 'usage_days'
+  return step === 'day' ? 'usage_days' : 'usage_hours'
 }
 
 function within(range: UsageRange) {
@@ -189,14 +196,62 @@ function within(range: UsageRange) {
   return sql<boolean>`bucket >= ${sql.lit(range.from)} and bucket < ${sql.lit(range.until)}`
 }
 
-function selectCounts(database: Kysely<Tables>, workspaceId: string, keyId: string, range: UsageRange) {
-  return database
-    .selectFrom(chooseTable(range))
+/** Requests of a key or workspace. */
+export interface UsageCounts {
+  readonly points: readonly UsagePoint[]
+  /** Requests of the hours of these five minutes that were reported late, so that their minute is unknown. */
+  readonly late: number
+}
+
+interface Counted {
+  readonly workspaceId: string
+  /** Empty for the whole workspace. */
+  readonly keyId: string
+}
+
+async function readCounts(reader: Kysely<Tables>, of: Counted, range: UsageRange): Promise<UsageCounts> {
+  if (range.step === '5 minutes') return readFiveMinutes(reader, of, range)
+  const rows = await selectCounts(reader, chooseTable(range), of, range).execute()
+  return { points: usagePoints(range, rows), late: 0 }
+}
+
+async function readFiveMinutes(reader: Kysely<Tables>, of: Counted, range: UsageRange): Promise<UsageCounts> {
+  const perHour = FIVE_MINUTES.length
+  const hours = {
+    step: 'hour',
+    from: Math.floor(range.from / perHour),
+    until: Math.ceil(range.until / perHour),
+  } as const
+  const rows = await selectCounts(reader, 'usage_hours', of, hours).select(FIVE_MINUTES).execute()
+  const parts = rows.flatMap(row =>
+    FIVE_MINUTES.map((column, index) => {
+      const { route, code } = row
+      return { bucket: row.bucket * perHour + index, route, code, count: row[column] ?? 0 }
+    }),
+  )
+  const total = (counts: readonly { readonly count: number }[]) =>
+    counts.reduce((sum, { count }) => sum + count, 0)
+  return {
+    points: usagePoints(
+      range,
+      parts.filter(({ count }) => count > 0),
+    ),
+    late: total(rows) - total(parts),
+  }
+}
+
+function selectCounts<Table extends CountTable>(
+  reader: Kysely<Tables>,
+  table: Table,
+  { workspaceId, keyId }: Counted,
+  range: UsageRange,
+) {
+  return reader
+    .selectFrom<CountTable>(table)
     .select(['bucket', 'route', 'code', 'count'])
     .where('workspace_id', '=', workspaceId)
     .where('key_id', '=', keyId)
     .where(within(range))
-    .execute()
 }
 
 const SUMS = sql`cast(sum(count) as bigint) as requests,

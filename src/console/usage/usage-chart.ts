@@ -10,13 +10,13 @@ import {
 } from '../platform/html/html.ts'
 import { chartPath } from '../platform/html/paths.ts'
 import { CHART_RANGE_NAMES, CHART_RANGES, type ChartSpan, CUSTOM } from './chart-range.ts'
-import { bucketStartMs, type UsagePoint, type UsageStep } from './read-usage.ts'
+import { bucketStartMs, type ChartStep, type UsageCounts, type UsagePoint } from './read-usage.ts'
 
+const HOUR_MS = 3_600_000
 const DAY_MS = 86_400_000
 
-export interface UsageView {
+export interface UsageView extends UsageCounts {
   readonly span: ChartSpan
-  readonly points: readonly UsagePoint[]
 }
 
 export const COUNTS_OFF = html`<p class="muted">Requests are not counted: the setting <code>usage.enabled</code> of this console is false.</p>`
@@ -26,7 +26,7 @@ export const COUNTS_OFF = html`<p class="muted">Requests are not counted: the se
  * @param place the path of the page, and the id of the part with the chart
  */
 export function usagePart(
-  { span, points }: UsageView,
+  { span, points, late }: UsageView,
   place: { readonly path: string; readonly id: string },
 ): Html {
   const bars = groupIntoBars(points, span)
@@ -39,7 +39,12 @@ export function usagePart(
         : html`${totals(served, notServed)}
     ${drawing(bars, span, summary)}
     <div class="pair tables">${byRoute(points)}${byCode(points)}</div>`
-    }`
+    }${late === 0 ? null : lateRequests(late, points)}`
+}
+
+function lateRequests(late: number, points: readonly UsagePoint[]): Html {
+  const since = instant(Math.floor((points[0]?.atMs ?? 0) / HOUR_MS) * HOUR_MS)
+  return html`<p class="muted">Not drawn: ${numberText(late)} more since ${since}, which gateways reported late and by the hour. The chart of 24 hours has them.</p>`
 }
 
 function rangeChoice(
@@ -73,9 +78,9 @@ export function successRate(served: number, notServed: number): string {
 function drawing(bars: readonly UsageBar[], span: ChartSpan, summary: string): Html {
   const scale = createScale(bars)
   // Days are those of UTC in every browser.
-  const zone = span.step === 'hour' ? zoneName(bars.at(-1)?.atMs ?? 0) : 'UTC'
+  const zone = span.step !== 'day' ? zoneName(bars.at(-1)?.atMs ?? 0) : 'UTC'
   return html`<figure>
-    <p class="legend small"><span class="served">Served, above the line</span> <span class="not-served">Not served, below</span> <span class="none">None</span> <span class="muted">A bar is ${span.bar === 'hour' ? 'an' : span.bar === '6 hours' ? '' : 'a'} ${span.bar}, in ${zone}</span></p>
+    <p class="legend small"><span class="served">Served, above the line</span> <span class="not-served">Not served, below</span> <span class="none">None</span> <span class="muted">A bar is ${withArticle(span.bar)}, in ${zone}</span></p>
     <div class="plot">
       <svg class="scale" aria-hidden="true">${scale.ticks.map(tick => html`<text x="100%" y="${scale.y(tick)}%">${COMPACT.format(Math.abs(tick))}</text>`)}</svg>
       <div class="bars">${usageChart(bars, summary)}
@@ -90,6 +95,10 @@ function drawing(bars: readonly UsageBar[], span: ChartSpan, summary: string): H
       )}
     </details>
   </figure>`
+}
+
+function withArticle(bar: string): string {
+  return /^\d/.test(bar) ? bar : `${bar === 'hour' ? 'an' : 'a'} ${bar}`
 }
 
 /** What a bar stands for, shown where the pointer is, or a finger was. The table has the same for keyboards and screen readers. */
@@ -108,19 +117,19 @@ const MONTH_AND_YEAR = new Intl.DateTimeFormat('en-GB', { month: 'short', year: 
 function timeLabels(bars: readonly UsageBar[], { step, barsPerTick, pointsPerBar }: ChartSpan): Html[] {
   const stepMs = bucketStartMs(step, pointsPerBar)
   return bars.flatMap(({ atMs }, index) => {
-    const place = step === 'hour' ? atMs / stepMs : index
+    const place = step !== 'day' ? atMs / stepMs : index
     if (place % barsPerTick !== 0) return []
     const x = ((index + 0.5) / bars.length) * 100
     const anchor = x < 8 ? 'start' : x > 92 ? 'end' : 'middle'
-    const at = step === 'hour' ? html` data-at="${new Date(atMs).toISOString()}"` : null
+    const at = step !== 'day' ? html` data-at="${new Date(atMs).toISOString()}"` : null
     return [
       html`<text x="${fixed(x)}%" y="1em" text-anchor="${anchor}"${at}>${timeText(atMs, step, pointsPerBar)}</text>`,
     ]
   })
 }
 
-function timeText(atMs: number, step: UsageStep, pointsPerBar: number): string {
-  if (step === 'hour')
+function timeText(atMs: number, step: ChartStep, pointsPerBar: number): string {
+  if (step !== 'day')
     return atMs % DAY_MS === 0 ? DAY_AND_MONTH.format(atMs) : new Date(atMs).toISOString().slice(11, 16)
   return (pointsPerBar === 1 ? DAY_AND_MONTH : MONTH_AND_YEAR).format(atMs)
 }
@@ -188,7 +197,7 @@ export function sumPoints(points: readonly UsagePoint[]): Pick<UsageBar, 'served
   return { served, notServed: requests - served }
 }
 
-function barLabel(points: readonly UsagePoint[], step: UsageStep): Piece {
+function barLabel(points: readonly UsagePoint[], step: ChartStep): Piece {
   const [first, last] = [points[0]?.atMs ?? 0, points.at(-1)?.atMs ?? 0]
   if (step === 'day') return last === first ? dateText(first) : `${dateText(first)} to ${dateText(last)}`
   return last === first ? instant(first) : instantSpan(first, last + bucketStartMs(step, 1))

@@ -157,7 +157,7 @@ function charts(): Html {
   ]
   const policy = { name: 'minute', per: 'key', requests: 60, windowSeconds: 60 } as const
   const windows = [{ policy, remaining: 12, resetsAtMs: NOW_MS + MINUTE_MS }]
-  return html`${card('Chart', usagePart({ span, points: usagePoints(span.range, counts) }, { path: HERE, id: 'chart' }))}
+  return html`${card('Chart', usagePart({ span, points: usagePoints(span.range, counts), late: 0 }, { path: HERE, id: 'chart' }))}
     ${limitsCard({ plan: null, regions: [{ region: null, windows, unknown: null }] }, NOW_MS)}`
 }
 

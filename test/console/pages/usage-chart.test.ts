@@ -57,6 +57,7 @@ test('an hour without requests is marked as such, and no labels become markup', 
   const view = {
     span: spanOf('24h'),
     points: usagePoints(spanOf('24h').range, [row(spanOf('24h').range.from, 1)]),
+    late: 0,
   }
   expect(textOf(usagePart(view, { path: '/', id: 'a' }))).toContain('No requests')
   expect(usageChart([bar('<b>', 1, 0)], '"><i>').toString()).not.toMatch(/<b>|<i>/)
@@ -70,7 +71,7 @@ test.each([
 ])('the axis has round numbers: %s', (_, most, expected) => {
   const { range } = spanOf('24h')
   const markup = usagePart(
-    { span: spanOf('24h'), points: usagePoints(range, [row(range.from, most)]) },
+    { span: spanOf('24h'), points: usagePoints(range, [row(range.from, most)]), late: 0 },
     { path: '/', id: 'a' },
   ).toString()
   const [scale = ''] = /<svg class="scale".*?<\/svg>/s.exec(markup) ?? []
@@ -81,10 +82,12 @@ test('the axis names times on the hour, and days', () => {
   const times = (span: ReturnType<typeof spanOf>) => {
     const points = usagePoints(span.range, [row(span.range.from, 1)])
     const [axis = ''] =
-      /<svg class="times".*?<\/svg>/s.exec(usagePart({ span, points }, { path: '/', id: 'a' }).toString()) ??
-      []
+      /<svg class="times".*?<\/svg>/s.exec(
+        usagePart({ span, points, late: 0 }, { path: '/', id: 'a' }).toString(),
+      ) ?? []
     return [...axis.matchAll(/>([^<]+)<\/text>/g)].map(([, text]) => text)
   }
+  expect(times(spanOf('1h'))).toEqual(['03:45', '04:00', '04:15', '04:30'])
   expect(times(spanOf('24h'))).toEqual(['06:00', '12:00', '18:00', '20 Nov'])
   expect(times(spanOf('7d'))).toEqual(['15 Nov', '17 Nov', '19 Nov'])
   expect(times(spanOf('30d'))).toEqual(['22 Oct', '1 Nov', '11 Nov'])
@@ -107,12 +110,28 @@ test('every request of a range is in one bar of it', () => {
     groupIntoBars(usagePoints(span.range, []), span).map(({ label }) => textOf(label))
   const hours = labels(spanOf('24h'))
   expect([hours[0], hours[23]]).toEqual(['19 Nov 2026, 05:00 UTC', '20 Nov 2026, 04:00 UTC, so far'])
+  const minutes = labels(spanOf('1h'))
+  expect([minutes.length, minutes[0], minutes[11]]).toEqual([
+    12,
+    '20 Nov 2026, 03:35 UTC',
+    '20 Nov 2026, 04:30 UTC, so far',
+  ])
   const quarters = labels(spanOf('7d'))
   expect([quarters.length, quarters[0], quarters[27]]).toEqual([
     28,
     '13 Nov 2026, 06:00 to 12:00 UTC',
     '20 Nov 2026, 00:00 to 06:00 UTC, so far',
   ])
+})
+
+test('requests of the last hour that were reported late are named, with where they are counted', () => {
+  const span = spanOf('1h')
+  const points = usagePoints(span.range, [row(span.range.until - 1, 5)])
+  const text = (late: number) => textOf(usagePart({ span, points, late }, { path: '/', id: 'a' }))
+  expect(text(0)).not.toContain('Not drawn')
+  expect(text(1200)).toContain(
+    'Not drawn: 1,200 more since 20 Nov 2026, 03:00 UTC, which gateways reported late and by the hour. The chart of 24 hours has them.',
+  )
 })
 
 test('other days are shown by hour while hours are kept, and else by day or week', () => {
@@ -137,7 +156,7 @@ test.each([
 ])('other days that cannot be shown are named, and the last 24 hours are shown: %s', (_, from, to) => {
   const span = spanOf('custom', from, to)
   expect([span.name, span.range.until - span.range.from]).toEqual(['24h', 24])
-  const text = usagePart({ span, points: [] }, { path: '/', id: 'a' }).toString()
+  const text = usagePart({ span, points: [], late: 0 }, { path: '/', id: 'a' }).toString()
   expect(text).toContain('The first day must be within the last 400 days')
   expect(text).not.toContain('<i>')
 })

@@ -41,14 +41,21 @@ const NOW = {
   },
 }
 
-test('the key’s page shows requests of a day, a week, 30 and 400 days, and other days, by route and code', async () => {
+test('the key’s page shows requests of an hour, a day, a week, 30 and 400 days, and other days, by route and code', async () => {
   const { report, page, keyPath, keyId } = await started()
   await report([{ count: 1200 }, { count: 3, code: 'scope_missing', route: 'workspace' }], {
     used: { [keyId]: Date.now() },
   })
   const today = new Date().toISOString().slice(0, 10)
   const bars = {
-    ...{ '24h': 'an hour', '7d': '6 hours', '30d': 'a day', '400d': 'a week', nonsense: 'an hour' },
+    ...{
+      '1h': '5 minutes',
+      '24h': 'an hour',
+      '7d': '6 hours',
+      '30d': 'a day',
+      '400d': 'a week',
+      nonsense: 'an hour',
+    },
     [`custom&from=${today}&to=`]: 'an hour',
   }
   for (const [range, bar] of Object.entries(bars)) {

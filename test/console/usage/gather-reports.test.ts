@@ -26,11 +26,9 @@ async function started() {
   const store = (sent: CheckedReport, used: Record<string, number> = {}) =>
     gatherer.store({ ...sent, used: new Map(Object.entries(used)) })
   const stored = async () => {
-    const [point] = await createUsageQueries(database, clock).readWorkspace(
-      'ws_1',
-      lastPoints('hour', 1, NOW_MS),
-    )
-    return point?.requests
+    const hour = lastPoints('hour', 1, NOW_MS)
+    const { points } = await createUsageQueries(database, clock).readWorkspace('ws_1', hour)
+    return points[0]?.requests
   }
   const gathered = async () => {
     await until('a report waits for others', async () => timers.nextDelayMs !== null)

@@ -232,11 +232,12 @@ test('reports of many gateways become one row for each key, hour, route and code
     Array.from({ length: 100 }, (_, gateway) =>
       report(`g${gateway}`, 1, [count(2), count(1, { keyId: null })]),
     ),
+    NOW_MS,
   )
   const row = { workspace_id: 'ws_1', route: 'files', code: 'ok' }
   expect(hours).toEqual([
-    { ...row, key_id: '', bucket: Math.floor(NOW_MS / 3_600_000), count: 300 },
-    { ...row, key_id: 'key_a', bucket: Math.floor(NOW_MS / 3_600_000), count: 200 },
+    { ...row, key_id: '', bucket: Math.floor(NOW_MS / 3_600_000), count: 300, count_00: 300 },
+    { ...row, key_id: 'key_a', bucket: Math.floor(NOW_MS / 3_600_000), count: 200, count_00: 200 },
   ])
   expect(days.map(({ bucket }) => bucket)).toEqual([Math.floor(NOW_MS / DAY_MS), Math.floor(NOW_MS / DAY_MS)])
 })
@@ -245,7 +246,7 @@ test('workspaces of which gateways left refusals out are in one order, so that t
   const reports = ['ws_2', 'ws_3', 'ws_1', 'ws_2'].map(workspace =>
     report('g', 1, [], { omitted: [workspace] }),
   )
-  expect(foldReports(reports).omitted).toEqual(['ws_1', 'ws_2', 'ws_3'])
+  expect(foldReports(reports, NOW_MS).omitted).toEqual(['ws_1', 'ws_2', 'ws_3'])
 })
 
 test('of many refusals of one workspace the last 200 are stored', () => {
@@ -260,7 +261,7 @@ test('of many refusals of one workspace the last 200 are stored', () => {
   const refusals = Array.from({ length: REFUSALS_KEPT + 1 }, (_, index) => {
     return { ...names, address: '', atMs: NOW_MS + index }
   })
-  const folded = foldReports([report('g', 1, [], { refusals })])
+  const folded = foldReports([report('g', 1, [], { refusals })], NOW_MS)
   expect(folded.refusals).toHaveLength(REFUSALS_KEPT)
   expect(folded.refusals.some(({ atMs }) => atMs === NOW_MS)).toBe(false)
 })

@@ -34,7 +34,7 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
     const store = (...reports: readonly CheckedReport[]) => storeReports(database, reports, nowMs)
     const lastDay = () => lastPoints('hour', 24, nowMs)
     const requestsOf = async (id = key.id) => {
-      const points = await queries.readKey({ ...key, id }, lastDay())
+      const { points } = await queries.readKey({ ...key, id }, lastDay())
       return points.reduce((sum, { requests }) => sum + requests, 0)
     }
 
@@ -52,7 +52,7 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
         report('g2', 1, [count(4), count(5, { minute: minuteOf(nowMs - HOUR_MS), route: 'workspace' })]),
       )
       await store(report('g1', 2, [count(1)]))
-      const [before, present] = await queries.readKey(key, lastPoints('hour', 2, nowMs))
+      const [before, present] = (await queries.readKey(key, lastPoints('hour', 2, nowMs))).points
       expect(before).toMatchObject({ atMs: NOW_MS - HOUR_MS, requests: 5, byRoute: { workspace: 5 } })
       expect(present).toEqual({
         atMs: NOW_MS,
@@ -61,8 +61,41 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
         byRoute: { files: 10 },
         servedByRoute: { files: 8 },
       })
-      const [today] = await queries.readKey(key, lastPoints('day', 1, nowMs))
+      const [today] = (await queries.readKey(key, lastPoints('day', 1, nowMs))).points
       expect(today).toMatchObject({ requests: 15, byCode: { ok: 13, scope_missing: 2 } })
+    })
+
+    test('counts the last hour by five minutes, also over the turn of an hour and from several reports', async () => {
+      nowMs = NOW_MS + 7 * MINUTE_MS
+      const at = (minutesAgo: number) => ({ minute: minuteOf(nowMs - minutesAgo * MINUTE_MS) })
+      await store(
+        report('g1', 1, [count(3, at(0)), count(2, { ...at(0), code: 'scope_missing' }), count(4, at(1))]),
+        report('g2', 1, [count(5, at(7)), count(6, at(8)), count(7, at(50))]),
+      )
+      await store(report('g1', 2, [count(10, at(0)), count(1, at(70))]))
+      const lastHour = lastPoints('5 minutes', 12, nowMs)
+      const { points, late } = await queries.readKey(key, lastHour)
+      expect(points.map(({ requests }) => requests)).toEqual([0, 7, 0, 0, 0, 0, 0, 0, 0, 6, 5, 19])
+      expect(points.at(-1)).toEqual({
+        atMs: NOW_MS + 5 * MINUTE_MS,
+        requests: 19,
+        byCode: { ok: 17, scope_missing: 2 },
+        byRoute: { files: 19 },
+        servedByRoute: { files: 17 },
+      })
+      expect(late).toBe(0)
+      expect((await queries.readWorkspace('ws_1', lastHour)).points).toEqual(points)
+      const [before, present] = (await queries.readKey(key, lastPoints('hour', 2, nowMs))).points
+      expect([before?.requests, present?.requests]).toEqual([13, 24])
+    })
+
+    test('says of what gateways report late, by the hour, that it has no place within the hour', async () => {
+      nowMs = NOW_MS + 40 * MINUTE_MS
+      const hour = { minute: minuteOf(NOW_MS) }
+      await store(report('g1', 1, [count(9, hour), count(2, { minute: minuteOf(nowMs) })]))
+      const { points, late } = await queries.readKey(key, lastPoints('5 minutes', 12, nowMs))
+      expect([points.reduce((sum, { requests }) => sum + requests, 0), late]).toEqual([2, 9])
+      expect(await requestsOf()).toBe(11)
     })
 
     test('counts a repeated report once, and one that is older than the last not at all', async () => {
@@ -85,7 +118,7 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
 
     test('counts in the workspace what a gateway had no room to count by key', async () => {
       await store(report('g1', 1, [count(3), count(4, { keyId: null }), count(2, { keyId: 'key_b' })]))
-      const [total] = await queries.readWorkspace('ws_1', lastPoints('day', 1, nowMs))
+      const [total] = (await queries.readWorkspace('ws_1', lastPoints('day', 1, nowMs))).points
       expect(total?.requests).toBe(9)
     })
 
@@ -402,9 +435,9 @@ export function describeUsage(name: string, freshUrl: () => Promise<string>, con
       const restarted = await open()
       await restarted.store(report('g0', 6, [count(1000)]))
       const own = createUsageQueries(restarted.own, clock)
-      const [point] = await own.readWorkspace('ws_1', lastPoints('day', 1, nowMs))
+      const [point] = (await own.readWorkspace('ws_1', lastPoints('day', 1, nowMs))).points
       expect(point?.requests).toBe(10 * (1 + 2 + 3 + 4 + 5 + 6 + 6))
-      const [ofKey] = await own.readKey({ ...key, id: 'key_g3' }, lastPoints('hour', 1, nowMs))
+      const [ofKey] = (await own.readKey({ ...key, id: 'key_g3' }, lastPoints('hour', 1, nowMs))).points
       expect(ofKey?.requests).toBe(6)
       await Promise.all([...opened, restarted].map(console => console.own.close()))
     })

@@ -201,7 +201,7 @@ export function listAsRows(texts: readonly string[], dialect: Dialect): RawBuild
 
 /** The values of one column of rows that a statement adds. */
 export interface Column {
-  readonly values: readonly (string | number)[]
+  readonly values: readonly (string | number | null)[]
   readonly type: 'text' | 'integer' | 'bigint'
 }
 

@@ -229,6 +229,17 @@ export interface UsageRow {
   readonly count: number
 }
 
+/**
+ * Requests of a key in an hour, and those of the five minutes from :00, :05, … in it; null: none. What was reported late has no minute, so
+ * these may add up to less than `count`.
+ */
+export type HourUsageRow = UsageRow & { readonly [Column in FiveMinutes]: number | null }
+export type FiveMinutes = (typeof FIVE_MINUTES)[number]
+export const FIVE_MINUTES = [
+  ...(['count_00', 'count_05', 'count_10', 'count_15', 'count_20', 'count_25'] as const),
+  ...(['count_30', 'count_35', 'count_40', 'count_45', 'count_50', 'count_55'] as const),
+] as const
+
 /** The last report of a gateway that was stored. */
 interface UsageGatewayRow {
   readonly gateway: string
@@ -298,7 +309,7 @@ export interface Tables {
   webhook_receivers: WebhookReceiverRow
   webhook_deliveries: DeliveryRow
   signing_secrets: SigningSecretRow
-  usage_hours: UsageRow
+  usage_hours: HourUsageRow
   usage_days: UsageRow
   usage_gateways: UsageGatewayRow
   refusals: RefusalRow

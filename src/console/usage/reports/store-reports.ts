@@ -9,9 +9,10 @@ import { asError, FailureLog } from '../../../observability/failure-log.ts'
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
 import type { Database, Dialect } from '../../platform/database/database.ts'
 import { rowsFrom } from '../../platform/database/query-parts.ts'
-import type { RefusalRow, Tables, UsageRow } from '../../platform/database/tables.ts'
+import type { RefusalRow, Tables } from '../../platform/database/tables.ts'
 import { shareRuns } from '../../platform/jobs/share-runs.ts'
-import type { CheckedEntries, CheckedReport, Count, Refusal } from './check-report.ts'
+import type { CheckedEntries, CheckedReport, Refusal } from './check-report.ts'
+import { addCounts, type CountRow, ROWS_AT_ONCE, sumByDay, sumByHour } from './count-rows.ts'
 import { type ReachedLimit, storeLimitUses } from './limit-uses.ts'
 import { makePartitions } from './rows.ts'
 import type { UseWriter } from './use-writer.ts'
@@ -168,8 +169,6 @@ function latestUses(reports: readonly ReceivedReport[]): ReadonlyMap<string, num
 /** Of the whole transaction's statements: a database that is slower than this loses counts, and changes to keys go on. */
 const STATEMENT_TIMEOUT_MS = 3000
 const LOCK_TIMEOUT_MS = 2000
-/** Of one statement: a few milliseconds in SQLite. */
-const ROWS_AT_ONCE = 500
 
 /** Adds the webhook events of limits that were nearly or wholly used up, in the transaction that stores this. */
 export type AddLimitEvents = (tx: Transaction<Tables>, reached: readonly ReachedLimit[]) => Promise<void>
@@ -189,7 +188,7 @@ export function storeReports(
     if (dialect === 'postgres') await limitTime(tx)
     const accepted = await claimSequences(tx, reports, nowMs, dialect)
     const fresh = reports.filter(({ gateway }) => accepted.has(gateway))
-    const folded = foldReports(fresh)
+    const folded = foldReports(fresh, nowMs)
     await addCounts(tx, 'usage_hours', folded.hours, dialect)
     await addCounts(tx, 'usage_days', folded.days, dialect)
     await addRefusals(tx, folded, nowMs)
@@ -226,40 +225,6 @@ async function claimSequences(
     where usage_gateways.sequence < excluded.sequence
     returning gateway`.execute(tx)
   return new Set(rows.map(row => row.gateway))
-}
-
-async function addCounts(
-  tx: Transaction<Tables>,
-  table: 'usage_hours' | 'usage_days',
-  rows: readonly UsageRow[],
-  dialect: Dialect,
-): Promise<void> {
-  for (let from = 0; from < rows.length; from += ROWS_AT_ONCE) {
-    // SQLite writes in the thread of the event loop.
-    await setImmediate()
-    await addRows(tx, table, rows.slice(from, from + ROWS_AT_ONCE), dialect)
-  }
-}
-
-async function addRows(
-  tx: Transaction<Tables>,
-  table: 'usage_hours' | 'usage_days',
-  rows: readonly UsageRow[],
-  dialect: Dialect,
-): Promise<void> {
-  const columns = [
-    { values: rows.map(row => row.workspace_id), type: 'text' },
-    { values: rows.map(row => row.key_id), type: 'text' },
-    { values: rows.map(row => row.bucket), type: 'integer' },
-    { values: rows.map(row => row.route), type: 'text' },
-    { values: rows.map(row => row.code), type: 'text' },
-    { values: rows.map(row => row.count), type: 'bigint' },
-  ] as const
-  await sql`
-    insert into ${sql.table(table)} (workspace_id, key_id, bucket, route, code, count)
-    select c0, c1, c2, c3, c4, c5 from ${rowsFrom(columns, dialect)} where true
-    on conflict (workspace_id, key_id, bucket, route, code)
-    do update set count = ${sql.ref(`${table}.count`)} + excluded.count`.execute(tx)
 }
 
 /** Adds refusals, and deletes all but the last of each workspace that has new ones. */
@@ -307,20 +272,17 @@ function toRefusalRow(refusal: Refusal): RefusalRow {
 
 /** Refusals that are kept of each workspace. */
 export const REFUSALS_KEPT = 200
-/** Smallest units that are kept, in minutes. */
-const HOUR = 60
-const DAY = 1440
 
 interface FoldedReports {
-  readonly hours: readonly UsageRow[]
-  readonly days: readonly UsageRow[]
+  readonly hours: readonly CountRow[]
+  readonly days: readonly CountRow[]
   readonly refusals: readonly Refusal[]
   /** Workspaces of which gateways left refusals out. */
   readonly omitted: readonly string[]
 }
 
 /** Adds up what many gateways report about the same keys, so that the database has one row to change for each. */
-export function foldReports(reports: readonly CheckedEntries[]): FoldedReports {
+export function foldReports(reports: readonly CheckedEntries[], nowMs: number): FoldedReports {
   const counts = reports.flatMap(report => report.counts)
   const byWorkspace = Map.groupBy(
     reports.flatMap(report => report.refusals),
@@ -330,23 +292,5 @@ export function foldReports(reports: readonly CheckedEntries[]): FoldedReports {
   const refusals = [...byWorkspace.values()].flatMap(all =>
     all.sort((a, b) => b.atMs - a.atMs).slice(0, REFUSALS_KEPT),
   )
-  return { hours: sumRows(counts, HOUR), days: sumRows(counts, DAY), refusals, omitted: [...omitted].sort() }
-}
-
-/** A row for each key, and one for each workspace. In one order, so that two consoles cannot deadlock. */
-function sumRows(counts: readonly Count[], minutes: number): UsageRow[] {
-  const totals = new Map<string, UsageRow & { count: number }>()
-  const add = ({ workspaceId, route, code, minute, count }: Count, keyId: string) => {
-    const bucket = Math.floor(minute / minutes)
-    const place = `${workspaceId} ${keyId} ${bucket} ${route} ${code}`
-    const row = totals.get(place)
-    if (row === undefined) {
-      totals.set(place, { workspace_id: workspaceId, key_id: keyId, bucket, route, code, count })
-    } else row.count += count
-  }
-  for (const count of counts) {
-    if (count.keyId !== null) add(count, count.keyId)
-    add(count, '')
-  }
-  return [...totals].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row)
+  return { hours: sumByHour(counts, nowMs), days: sumByDay(counts), refusals, omitted: [...omitted].sort() }
 }
