@@ -343,10 +343,24 @@ function servedRequests(nowMs: number): Counted[] {
       )
       const files = Math.ceil(count * 0.7)
       const of = (route: number, requests: number) =>
-        requests > 0 ? [{ key, route, at, code: 'ok', count: requests }] : []
+        requests > 0 ? inItsMinutes({ key, route, at, code: 'ok', count: requests }, nowMs) : []
       return [...of(-1, files), ...of(-2, count - files)]
     }),
   )
+}
+
+/** The requests of one of the last two hours at some of its minutes, for the chart of an hour; the gateway of older ones reported late. */
+function inItsMinutes(hour: Counted, nowMs: number): Counted[] {
+  const minutes = Array.from({ length: 12 }, (_, index) => hour.at + (5 * index + 1) * MINUTE_MS)
+  const past = minutes.filter(at => at <= nowMs)
+  if (hour.at < nowMs - 2 * HOUR_MS || past.length === 0) return [hour]
+  const until = (index: number) => {
+    if (index === past.length) return hour.count
+    return Math.round((hour.count * (index + 0.3 * Math.sin(2 * index))) / past.length)
+  }
+  return past
+    .map((at, index) => ({ ...hour, at, count: until(index + 1) - until(index) }))
+    .filter(({ count }) => count > 0)
 }
 
 interface SampleRefusal extends Sample {

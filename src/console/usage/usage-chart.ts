@@ -35,7 +35,7 @@ export function usagePart(
   return html`${rangeChoice(span, place)}
     ${
       served + notServed === 0
-        ? html`<p>No requests in ${span.label}.</p>`
+        ? html`<p>No requests in ${span.label}${late === 0 ? null : ' whose minute is known'}.</p>`
         : html`${totals(served, notServed)}
     ${drawing(bars, span, summary)}
     <div class="pair tables">${byRoute(points)}${byCode(points)}</div>`

@@ -129,6 +129,8 @@ test('requests of the last hour that were reported late are named, with where th
   const points = usagePoints(span.range, [row(span.range.until - 1, 5)])
   const text = (late: number) => textOf(usagePart({ span, points, late }, { path: '/', id: 'a' }))
   expect(text(0)).not.toContain('Not drawn')
+  const unknown = usagePart({ span, points: usagePoints(span.range, []), late: 3 }, { path: '/', id: 'a' })
+  expect(textOf(unknown)).toMatch(/No requests in 1 hour whose minute is known\.\s*Not drawn: 3 more since/)
   expect(text(1200)).toContain(
     'Not drawn: 1,200 more since 20 Nov 2026, 03:00 UTC, which gateways reported late and by the hour. The chart of 24 hours has them.',
   )
