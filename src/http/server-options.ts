@@ -17,7 +17,7 @@ export function requestTimeouts(timeoutMs: number) {
 }
 
 /**
- * For servers whose routes have no schemas. Without it, Fastify would load its default schema compilers, Ajv and
+ * For servers whose routes have no schemas, or a validator of their own. Without it, Fastify would load its default schema compilers, Ajv and
  * fast-json-stringify.
  */
 export const noSchemas: NonNullable<FastifyServerOptions['schemaController']> = {

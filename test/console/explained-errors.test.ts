@@ -144,24 +144,24 @@ test('what a handler has refused stays as it is', () => {
 })
 
 test.each<[object, string | undefined, string, string | undefined]>([
-  [{ params: { missingProperty: 'name' } }, 'body', 'name must be a name', 'name'],
+  [{ params: { requiredProperties: ['name', 'other'] } }, 'body', 'name must be a name', 'name'],
   [{ params: {}, instancePath: '/name/0' }, 'body', 'name must be a name', 'name'],
   [{ params: {}, instancePath: '/other' }, 'body', 'other must be in a valid format', 'other'],
   [{ params: {}, instancePath: '/limit' }, 'querystring', 'limit must be a number', 'limit'],
   [{ params: {}, instancePath: '' }, 'body', 'The body must be a JSON object', undefined],
-  [{ params: { additionalProperty: 'extra' } }, 'body', 'Unknown field extra', 'extra'],
-  [{ params: { additionalProperty: 'extra' } }, undefined, 'Unknown field extra', 'extra'],
-  [{ params: { additionalProperty: 'extra' } }, 'querystring', 'Unknown query parameter extra', 'extra'],
+  [{ params: { additionalProperties: ['extra'] } }, 'body', 'Unknown field extra', 'extra'],
+  [{ params: { additionalProperties: ['extra'] } }, undefined, 'Unknown field extra', 'extra'],
+  [{ params: { additionalProperties: ['extra'] } }, 'querystring', 'Unknown query parameter extra', 'extra'],
   [
-    { params: { additionalProperty: 'a'.repeat(32) } },
+    { params: { additionalProperties: ['a'.repeat(32)] } },
     'body',
     `Unknown field ${'a'.repeat(32)}`,
     'a'.repeat(32),
   ],
   // It may be a key.
-  [{ params: { additionalProperty: 'a'.repeat(33) } }, 'body', 'Unknown field', undefined],
-  [{ params: { additionalProperty: '7up' } }, 'querystring', 'Unknown query parameter', undefined],
-  [{ params: { additionalProperty: 'a-b' } }, 'body', 'Unknown field', undefined],
+  [{ params: { additionalProperties: ['a'.repeat(33)] } }, 'body', 'Unknown field', undefined],
+  [{ params: { additionalProperties: ['7up'] } }, 'querystring', 'Unknown query parameter', undefined],
+  [{ params: { additionalProperties: ['a-b'] } }, 'body', 'Unknown field', undefined],
 ])('a request that its schema refuses: %j in the %s', (violation, validationContext, error, field) => {
   const schema = {
     body: { properties: { name: { description: 'a name' } } },

@@ -11,7 +11,7 @@ import {
 import type { Clock } from '../../../domain/clock.ts'
 import { findStrayKeys, holdsKeyForm, holdsStrayKey, TOKEN_PREFIX } from '../../../domain/key/secret.ts'
 import { guardConnections } from '../../../http/guard-connections.ts'
-import { requestTimeouts } from '../../../http/server-options.ts'
+import { noSchemas, requestTimeouts } from '../../../http/server-options.ts'
 import type { ControlLogger } from '../../../observability/control-logger.ts'
 import { type ListenerLimits, limitListener } from '../../../observability/limit-listener.ts'
 import type { Metrics } from '../../../observability/metrics/metrics.ts'
@@ -21,6 +21,7 @@ import { rejectUnknownPaths } from './calls.ts'
 import { describeFailure, explainError, explainFault } from './explain-error.ts'
 import { admitBeforeBody, readJsonOnly, requireStorableTarget } from './read-bodies.ts'
 import { noteCallerAddress } from './request-context.ts'
+import { requestValidator } from './validator.ts'
 
 const BODY_LIMIT_BYTES = 64 * 1024
 const MAX_PARAMETER_LENGTH = 512
@@ -65,16 +66,7 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
     exposeHeadRoutes: true,
     return503OnClosing: false,
     routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH },
-    // Fastify's defaults drop unknown fields and turn "1" into 1, which would hide a caller's mistakes. Our schemas are
-    // constants: a test checks them against the meta-schema, which would be a fifth of a console's start.
-    ajv: {
-      customOptions: {
-        removeAdditional: false,
-        coerceTypes: false,
-        useDefaults: false,
-        validateSchema: false,
-      },
-    },
+    schemaController: noSchemas,
     requestIdHeader: false,
     genReqId: request => chooseRequestId(request, parts),
     frameworkErrors: handleError,
@@ -86,6 +78,7 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
     responseTo: (fault, cause) => explainFault(fault, randomId(parts.randomBytes), cause),
   })
   limitListener(app.server, parts.listener, parts.limits, parts)
+  app.setValidatorCompiler(requestValidator)
   app.decorateRequest('isStillAdmitted', null)
   app.decorateRequest('keyId', null)
   app.decorateRequest('person', null)

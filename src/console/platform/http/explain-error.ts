@@ -96,11 +96,17 @@ function explainViolation(
   context: 'body' | 'querystring',
   schema: unknown,
 ): ApiError {
-  const { additionalProperty, missingProperty } = violation.params
-  if (typeof additionalProperty === 'string') return unknownField(additionalProperty, context)
-  const field = typeof missingProperty === 'string' ? missingProperty : violation.instancePath.split('/')[1]
+  const { additionalProperties, requiredProperties } = violation.params
+  const unknown = firstName(additionalProperties)
+  if (unknown !== undefined) return unknownField(unknown, context)
+  const field = firstName(requiredProperties) ?? violation.instancePath.split('/')[1]
   if (field === undefined) return new ApiError('invalid_request', 'The body must be a JSON object')
   return invalidField(field, findExpectation(schema, field))
+}
+
+function firstName(names: unknown): string | undefined {
+  const [name]: readonly unknown[] = Array.isArray(names) ? names : []
+  return typeof name === 'string' ? name : undefined
 }
 
 /** What the field must be, in words that follow `must be`. */
