@@ -272,10 +272,11 @@ describe('revoke', () => {
     announced: true,
   }
 
-  test('requires --yes without a terminal, and sends no request', async () => {
+  test('asks nothing without a terminal: a script has named the key', async () => {
+    admin.answers(says(200, revoked))
     const exit = await postern('keys', 'revoke', ID)
-    expect(exit).toMatchObject({ code: 64, stdout: '', stderr: expect.stringContaining('--yes') })
-    expect(admin.requests).toEqual([])
+    expect(exit).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining(`Revoked ${ID}`) })
+    expect(admin.requests.map(({ method }) => method)).toEqual(['POST'])
   })
 
   test.each([

@@ -72,9 +72,14 @@ describe('tokens list and revoke', () => {
     expect((await site.postern('tokens', 'list')).stdout).toContain('revoked')
   })
 
-  test('nothing is revoked without a terminal to ask at, nor by what is no id', async () => {
+  test('a script is asked nothing', async () => {
     const { id, secret } = await issue()
-    expect(await site.postern('tokens', 'revoke', id)).toMatchObject({ code: 64 })
+    expect(await site.postern('tokens', 'revoke', id)).toMatchObject({ code: 0, stderr: '' })
+    expect((await site.withToken(secret)('whoami')).code).toBe(77)
+  })
+
+  test('nothing is revoked by what is no id', async () => {
+    const { secret } = await issue()
     const pasted = await site.postern('tokens', 'revoke', secret, '--yes')
     expect([pasted.code, pasted.stderr.includes(secret)]).toEqual([64, false])
     expect((await site.withToken(secret)('whoami')).code).toBe(0)

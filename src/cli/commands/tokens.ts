@@ -14,7 +14,14 @@ import { type AdminSession, addAccessOptions, addJsonOption, openSession } from 
 import { checkWorkspace, DAY_SECONDS, expiresInOption, idempotencyKeyOption } from '../options/values.ts'
 import { addListOptions, type Column, chooseOutputFormat, type ListView, printList } from '../output/list.ts'
 import { requireOutput, showSecret, undoIssue } from '../output/show-secret.ts'
-import { type Colour, factLines, paintFor, requirePrompt, requireYes } from '../output/terminal.ts'
+import {
+  type Colour,
+  factLines,
+  isAttended,
+  paintFor,
+  requirePrompt,
+  requireYes,
+} from '../output/terminal.ts'
 
 const DEFAULT_SECONDS = 90 * DAY_SECONDS
 
@@ -187,7 +194,7 @@ function addRevoke(tokens: Command, cli: Cli): void {
     async (text: string, { yes }: { yes?: boolean }, self: Command) => {
       const id = checkTokenId(text)
       const session = openSession(cli, self)
-      if (yes !== true) {
+      if (yes !== true && isAttended(cli.host)) {
         requirePrompt(session.host.streams, 'revoke a token')
         await requireYes(session.host.streams, `Revoke ${id}, for good? [y/N] `, 'revoked')
       }

@@ -37,6 +37,11 @@ export function factLines(facts: readonly Fact[], paint: Paint): string {
   return shown.map(([label, text]) => `${paint('bold', label.padEnd(width))}  ${text}\n`).join('')
 }
 
+/** Whether there may be a person to ask. A script that ends one key or token has named it. */
+export function isAttended({ streams }: { readonly streams: HostStreams }): boolean {
+  return streams.input.isTTY === true
+}
+
 /**
  * @param change what it would do without a question, such as `revoke a key`
  * @throws CliError unless a person is at the terminal, to see the question and to type the answer

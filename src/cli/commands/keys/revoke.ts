@@ -28,7 +28,7 @@ import {
   stateColour,
   whichKey,
 } from '../../output/key-text.ts'
-import { createProgress, paintFor, requirePrompt, requireYes } from '../../output/terminal.ts'
+import { createProgress, isAttended, paintFor, requirePrompt, requireYes } from '../../output/terminal.ts'
 
 const FINAL = new Set(['expired', 'revoked'])
 const totalResponse = Type.Object({ total: Type.Optional(count) })
@@ -46,7 +46,7 @@ export function addRevoke(keys: Command, cli: Cli): void {
     async (text: string, { yes }: { yes?: boolean }, self: Command) => {
       const id = checkKeyId(text)
       const session = openSession(cli, self)
-      if (yes !== true) await confirmKey(session, id)
+      if (yes !== true && isAttended(cli.host)) await confirmKey(session, id)
       await revokeKey(session, id)
     },
   )
