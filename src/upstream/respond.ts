@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import { brotliDecompressSync, gunzipSync, inflateSync, zstdDecompressSync } from 'node:zlib'
+import { brotliDecompressSync, gunzipSync, inflateRawSync, inflateSync, zstdDecompressSync } from 'node:zlib'
 import { type Denial, denied } from '../domain/denial.ts'
 import {
   type BufferedResponse,
@@ -18,7 +18,7 @@ import type { RequestObservation } from '../observability/request-observation.ts
 import type { ClientRequest, Deny } from './client-request.ts'
 import type { BodySink, UpstreamHeaders, UpstreamResponse } from './pool/exchange-parties.ts'
 import { toDenialReason, type UpstreamFailure } from './pool/failure.ts'
-import type { PolicyDecision } from './response-policy.ts'
+import { nameFault, type PolicyDecision } from './response-policy.ts'
 
 export type PassedResponse = Extract<PolicyDecision, { kind: 'pass' }>
 
@@ -30,7 +30,7 @@ export function respond(
   deny: Deny,
 ): BodySink | null {
   if (decision.kind === 'denied') {
-    denyRejected(request, upstreamResponse.statusCode, decision, deny)
+    denyRejected(request, upstreamResponse, decision, deny)
     return null
   }
   beginUpstreamResponse(request.observation)
@@ -53,12 +53,12 @@ export function respondBuffered({ response, observation }: ClientRequest, buffer
 /** The exchange itself succeeded: only `upstreamStatus` tells the log which response was rejected. */
 export function denyRejected(
   request: ClientRequest,
-  upstreamStatus: number,
+  { statusCode, headers }: Pick<UpstreamResponse, 'statusCode' | 'headers'>,
   denial: Denial,
   deny: Deny,
 ): void {
-  request.observation.upstreamStatus = upstreamStatus
-  if (denial.reason === 'upstream_error') request.observation.fault = `status_${upstreamStatus}`
+  request.observation.upstreamStatus = statusCode
+  if (denial.reason === 'upstream_error') request.observation.fault = nameFault(statusCode, headers)
   deny(request, denial)
 }
 
@@ -227,10 +227,16 @@ const DECODERS: ReadonlyMap<string, Decode> = new Map<string, Decode>([
   ['identity', body => body],
   ['gzip', body => gunzipSync(body, LIMIT)],
   ['x-gzip', body => gunzipSync(body, LIMIT)],
-  ['deflate', body => inflateSync(body, LIMIT)],
+  ['deflate', inflate],
   ['br', body => brotliDecompressSync(body, LIMIT)],
   ['zstd', body => zstdDecompressSync(body, LIMIT)],
 ])
+
+/** Some servers leave out the wrapper of zlib (RFC 9110, section 8.4.1.2), whose first byte ends in 8. */
+function inflate(body: Buffer): Buffer {
+  const isWrapped = ((body[0] ?? 0) & 0x0f) === 8
+  return isWrapped ? inflateSync(body, LIMIT) : inflateRawSync(body, LIMIT)
+}
 
 /**
  * @param body null if it was longer than `MAX_REJECTION_BYTES` or incomplete

@@ -36,13 +36,40 @@ export function compileResponsePolicy(allowed: readonly string[]): ResponsePolic
 
   return (statusCode, headers) => {
     if (statusCode === 204) return passed(names, headers, false)
+    if (statusCode === 205) return withoutContent(passed(names, headers, false))
     if (statusCode === 304) return notModified(names, headers)
-    // The gateway never sends Range, so a 206 would pass off a part as the complete response.
-    if (statusCode >= 200 && statusCode < 300 && statusCode !== 206) {
-      return isJson(headers['content-type']) ? passed(names, headers, true) : denied('upstream_error')
+    if (isSuccess(statusCode)) {
+      const mayPass = isJson(headers['content-type']) || isAllowedEmpty(statusCode, headers)
+      return mayPass ? passed(names, headers, true) : denied('upstream_error')
     }
     return decideOnError(statusCode, headers)
   }
+}
+
+/** The gateway never sends Range, so a 206 would pass off a part as the complete response. */
+function isSuccess(statusCode: number): boolean {
+  return statusCode >= 200 && statusCode < 300 && statusCode !== 206
+}
+
+/** No body is no body that is not JSON. A 200 or 203 owes the client the resource, which is JSON (RFC 9110, section 15.3). */
+function isAllowedEmpty(statusCode: number, headers: UpstreamHeaders): boolean {
+  const isEmpty = headers['content-length'] === '0' && headers['content-type'] === undefined
+  return isEmpty && statusCode !== 200 && statusCode !== 203
+}
+
+/** A 205 has no content, but unlike a 204 a length (RFC 9110, section 15.3.6). What the upstream sends nevertheless is discarded. */
+function withoutContent(decision: PolicyDecision): PolicyDecision {
+  if (decision.kind !== 'pass') return decision
+  return { ...decision, headers: { ...decision.headers, 'content-length': '0' } }
+}
+
+/** What the log calls a response of the upstream that became `upstream_error`. */
+export function nameFault(statusCode: number, headers: UpstreamHeaders): string {
+  if (!isSuccess(statusCode) && statusCode !== 304) return `status_${statusCode}`
+  const type = headers['content-type']
+  const isOtherType = (type === undefined || typeof type === 'string') && !isJson(type)
+  const hasBody = ![204, 205, 304].includes(statusCode) && !isAllowedEmpty(statusCode, headers)
+  return hasBody && isOtherType ? 'not_json' : 'repeated_header'
 }
 
 function decideOnError(statusCode: number, headers: UpstreamHeaders): PolicyDecision {

@@ -267,6 +267,23 @@ test('the body of a 204 is not read as the next response', async () => {
   expect(await send()).toMatchObject({ status: 200, text: '"mine"' })
 })
 
+test.each([
+  'Content-Length: 0\r\n\r\n',
+  'Content-Length: 2\r\n\r\nno',
+  'Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+  'Transfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n',
+])(
+  'a 205 has no body, and says so by its length, with each form of a body from the upstream: %j',
+  async body => {
+    const reset = `HTTP/1.1 205 Reset\r\nContent-Type: text/html\r\n${body}`
+    await start(request => request.send(request.number === 0 ? reset : json('"mine"')))
+    const response = await send()
+    expect(response).toMatchObject({ status: 205, text: '', complete: true })
+    expect(response.headers).toMatchObject({ 'content-length': '0' })
+    expect(await send()).toMatchObject({ status: 200, text: '"mine"' })
+  },
+)
+
 test('an unsolicited response closes its connection and reaches no client', async () => {
   await start(request => request.send(json(`"${request.number}"`)), { connections: 1 })
   expect((await send()).text).toBe('"0"')
@@ -455,20 +472,22 @@ test('an incomplete response of the upstream counts as a 502 and not as an abort
 })
 
 test.each([
-  ['a redirect', '302 Found', 'application/json', 502],
-  ['a rejection of the gateway', '401 Unauthorized', 'application/json', 502],
-  ['a body that is not JSON', '200 OK', 'text/html', 502],
-  ['no such resource', '404 Not Found', 'application/json', 404],
-  ['an upstream that is unavailable', '503 Service Unavailable', 'application/json', 503],
-])('the log has the status of a response that no client may see: %s', async (_, line, type, status) => {
-  await start(request =>
-    request.send(`HTTP/1.1 ${line}\r\nContent-Type: ${type}\r\nContent-Length: 2\r\n\r\n{}`),
-  )
-  expect((await send()).status).toBe(status)
-  const upstreamStatus = Number.parseInt(line, 10)
-  const fault = status === 502 ? `status_${upstreamStatus}` : null
-  expect(gateway.requests[0]?.observation).toMatchObject({ upstreamStatus, fault })
-})
+  ['a redirect', '302 Found', 'application/json', 502, 'status_302'],
+  ['a rejection of the gateway', '401 Unauthorized', 'application/json', 502, 'status_401'],
+  ['a body that is not JSON', '200 OK', 'text/html', 502, 'not_json'],
+  ['no such resource', '404 Not Found', 'application/json', 404, null],
+  ['an upstream that is unavailable', '503 Service Unavailable', 'application/json', 503, null],
+])(
+  'the log has the status of a response that no client may see: %s',
+  async (_, line, type, status, fault) => {
+    await start(request =>
+      request.send(`HTTP/1.1 ${line}\r\nContent-Type: ${type}\r\nContent-Length: 2\r\n\r\n{}`),
+    )
+    expect((await send()).status).toBe(status)
+    const upstreamStatus = Number.parseInt(line, 10)
+    expect(gateway.requests[0]?.observation).toMatchObject({ upstreamStatus, fault })
+  },
+)
 
 test('the log has no upstream status if the response was passed on', async () => {
   await start(request =>

@@ -123,6 +123,16 @@ const GUARANTEES: readonly Guarantee[] = [
     check: async send => expect(await send()).toMatchObject({ status: 204, text: '', complete: true }),
   },
   {
+    name: 'a 202 without a body passes, although it has no type',
+    respond: request => request.send('HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n'),
+    async check(send) {
+      const response = await send()
+      expect(response).toMatchObject({ status: 202, text: '', complete: true })
+      expect(response.headers).toMatchObject({ 'content-length': '0' })
+      expect(response.headers).not.toHaveProperty('content-type')
+    },
+  },
+  {
     name: 'headers of content negotiation, caching and tracing pass both ways',
     respond: request => {
       const named =

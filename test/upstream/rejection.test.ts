@@ -1,4 +1,4 @@
-import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import { readRejection } from '../../src/upstream/respond.ts'
 
@@ -13,6 +13,7 @@ test.each([
   ['GZIP', gzipSync(bytes)],
   ['x-gzip', gzipSync(bytes)],
   ['deflate', deflateSync(bytes)],
+  ['deflate, without the wrapper of zlib', deflateRawSync(bytes)],
   ['br', brotliCompressSync(bytes)],
   ['zstd', zstdCompressSync(bytes)],
   ['identity, as .NET writes it, with a byte order mark', Buffer.concat([Buffer.from('\ufeff'), bytes])],
@@ -37,6 +38,7 @@ test.each([
   ['gzip', gzipSync],
   ['x-gzip', gzipSync],
   ['deflate', deflateSync],
+  ['deflate', deflateRawSync],
   ['br', brotliCompressSync],
   ['zstd', zstdCompressSync],
 ])('a body encoded as %s that decodes to more than 16 KiB is replaced', (coding, encode) => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { UpstreamHeaders } from '../../src/upstream/pool/exchange-parties.ts'
-import { compileResponsePolicy } from '../../src/upstream/response-policy.ts'
+import { compileResponsePolicy, nameFault } from '../../src/upstream/response-policy.ts'
 import { defaultConfig } from '../support/default-config.ts'
 
 const policy = compileResponsePolicy(defaultConfig().gateway.responseHeaders)
@@ -97,6 +97,48 @@ test.each([204, 304])('a %i passes without body, length and type, and with its v
     headers: { etag: '"1"', 'cache-control': 'private' },
     hasBody: false,
   })
+})
+
+test('a 205 passes without body and type, and with the length that it has', () => {
+  const headers = { etag: '"1"', 'content-length': '5', 'content-type': 'text/html' }
+  expect(policy(205, headers)).toEqual({
+    kind: 'pass',
+    headers: { etag: '"1"', 'content-length': '0', 'cache-control': 'private' },
+    hasBody: false,
+  })
+  expect(policy(205, { etag: ['"1"', '"2"'] })).toMatchObject({ reason: 'upstream_error' })
+})
+
+test('an empty response needs no type, except a 200 or 203, which owe the client the resource', () => {
+  const kinds = (status: number, headers: UpstreamHeaders) => policy(status, headers).kind
+  expect(policy(202, { 'content-length': '0' })).toEqual({
+    kind: 'pass',
+    headers: { 'content-length': '0', 'cache-control': 'private' },
+    hasBody: true,
+  })
+  expect([201, 202, 226].map(status => kinds(status, { 'content-length': '0' }))).not.toContain('denied')
+  for (const status of [200, 203, 206]) expect(kinds(status, { 'content-length': '0' })).toBe('denied')
+  expect(kinds(202, { 'content-length': '2' })).toBe('denied')
+  expect(kinds(202, {})).toBe('denied')
+  expect(kinds(202, { 'content-length': '0', 'content-type': 'text/plain' })).toBe('denied')
+})
+
+test.each<[string, number, UpstreamHeaders]>([
+  ['not_json', 200, {}],
+  ['not_json', 202, { 'content-type': 'text/html', 'content-length': '0' }],
+  ['not_json', 200, { 'content-type': 'text/html', etag: ['"1"', '"2"'] }],
+  ['repeated_header', 200, { 'content-type': ['application/json', 'text/html'] }],
+  ['repeated_header', 200, json({ etag: ['"1"', '"2"'] })],
+  ['repeated_header', 204, { etag: ['"1"', '"2"'] }],
+  ['repeated_header', 205, { etag: ['"1"', '"2"'] }],
+  ['repeated_header', 304, { etag: ['"1"', '"2"'] }],
+  ['repeated_header', 202, { 'content-length': '0', etag: ['"1"', '"2"'] }],
+  ['status_206', 206, json()],
+  ['status_302', 302, json()],
+  ['status_500', 500, {}],
+])('the log names the fault %s of a %i with %o', (fault, status, headers) => {
+  expect(policy(status, headers)).toMatchObject({ reason: 'upstream_error' })
+  expect(nameFault(status, headers)).toBe(fault)
 })
 
 test('a 304 without Cache-Control has none for the client, whose stored response keeps its own', () => {

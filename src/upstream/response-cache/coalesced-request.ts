@@ -132,7 +132,7 @@ export class CoalescedRequest implements ExchangeHandler {
         this.#respondToAll(rejectionResponse(response, decision.retryAfter, body))
       })
     }
-    this.#settleAll(({ request }) => denyRejected(request, statusCode, decision, this.#parts.deny))
+    this.#settleAll(({ request }) => denyRejected(request, response, decision, this.#parts.deny))
     return null
   }
 
@@ -147,7 +147,7 @@ export class CoalescedRequest implements ExchangeHandler {
     freshness: Freshness | null,
   ): BodySink | null {
     if (!passed.hasBody) {
-      this.#respondToAll(bufferedResponse(response.statusCode, sharedFields(passed), null))
+      this.#respondToAll(bufferedResponse(response.statusCode, toSharedFields(passed.headers), null))
       return null
     }
     if (Number(response.headers['content-length'] ?? 0) > MAX_BUFFERED_BYTES) {
@@ -240,6 +240,10 @@ export class CoalescedRequest implements ExchangeHandler {
 function sharedFields({
   headers: { 'content-length': _length, ...headers },
 }: PassedResponse): readonly string[] {
+  return toSharedFields(headers)
+}
+
+function toSharedFields(headers: PassedResponse['headers']): readonly string[] {
   return toFieldList({ ...headers, 'x-content-type-options': 'nosniff' })
 }
 

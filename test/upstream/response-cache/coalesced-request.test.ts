@@ -132,6 +132,14 @@ test('a rejection and a response without a body are for all', async () => {
   expect(empty.clients.map(client => client.header('content-length'))).toEqual(Array(3).fill(undefined))
 })
 
+test('a 205 is for all, with its length', async () => {
+  const { clients, sent } = start()
+  expect(sent().head(205, { 'content-length': '0' })).toBeNull()
+  await turn()
+  expect(seen(clients)).toEqual(Array(3).fill('205 '))
+  expect(clients.map(client => client.header('content-length'))).toEqual(Array(3).fill('0'))
+})
+
 test('a body that ends early is a denial for all: none gets a part of it', () => {
   const { clients, sent } = start()
   const sink = sent().head(200, { ...JSON_TYPE, 'content-length': '9' })
