@@ -31,7 +31,7 @@ export function bufferedResponse(
 /**
  * Writes to Node's response directly, because Fastify's serialisers and hooks, none of which are used, double the cost.
  * Includes fields set on the response before, such as those of rate limits.
- * @returns length of the body in bytes
+ * @returns bytes of the body that are sent: none in response to HEAD
  */
 export function writeBuffered(
   response: ServerResponse,
@@ -46,7 +46,7 @@ export function writeBuffered(
     ...lengthField,
   ])
   flushInBatch(response, body)
-  return body.length
+  return response.req.method === 'HEAD' ? 0 : body.length
 }
 
 /**

@@ -10,6 +10,7 @@ import {
   onHandedOver,
   writeBuffered,
 } from '../../src/http/buffered-response.ts'
+import { exchangeRaw } from '../support/http-client.ts'
 import { exchange, type RawAnswer } from '../support/raw-client.ts'
 
 let respond: (response: ServerResponse) => void = () => {}
@@ -57,6 +58,17 @@ test('a response whose status allows no body has no length', async () => {
     ['x-request-id', 'req_1'],
   ])
   expect(fields.map(([name]) => name.toLowerCase())).not.toContain('content-length')
+})
+
+test('the body of a response to HEAD is not sent, and its bytes do not count', async () => {
+  let length = -1
+  respond = response => {
+    length = writeBuffered(response, bufferedResponse(405, [], asByteString('{}')), 'req_1')
+  }
+  const { port } = server.address() as AddressInfo
+  const { text } = await exchangeRaw(port, 'HEAD / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+  expect(text).toMatch(/^HTTP\/1\.1 405 .*content-length: 2\r\n.*\r\n\r\n$/s)
+  expect(length).toBe(0)
 })
 
 test('a field that the gateway has set before replaces the one of the response, and no value is taken for a name', async () => {
