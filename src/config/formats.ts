@@ -38,6 +38,7 @@ const NEVER_FORWARDED = new Set([
 export const formats: Readonly<Record<string, Format>> = {
   'http-url': {
     accepts: isHttpUrl,
+    explainProblem: explainPortZero,
     expectation:
       'an http: or https: address without user, query or fragment, such as http://127.0.0.1:8081 or https://api.example.com',
   },
@@ -47,6 +48,7 @@ export const formats: Readonly<Record<string, Format>> = {
   },
   'redis-url': {
     accepts: text => hasProtocol(text, REDIS_PROTOCOLS),
+    explainProblem: explainPortZero,
     expectation:
       'a redis:, rediss:, valkey: or valkeys: address with a host; a path of a socket is not supported',
   },
@@ -63,6 +65,7 @@ export const formats: Readonly<Record<string, Format>> = {
   },
   'proxy-url': {
     accepts: isProxyUrl,
+    explainProblem: explainPortZero,
     expectation:
       'an http: or https: address of a proxy, such as http://proxy.internal:3128, with user and password percent-encoded',
   },
@@ -138,7 +141,14 @@ function isPercentEncoded(text: string): boolean {
 }
 
 function hasProtocol(text: string, protocols: readonly string[]): boolean {
-  return URL.canParse(text) && protocols.includes(new URL(text).protocol) && new URL(text).hostname !== ''
+  if (!URL.canParse(text)) return false
+  const { protocol, hostname, port } = new URL(text)
+  return protocols.includes(protocol) && hostname !== '' && port !== '0'
+}
+
+/** A listener takes a free port for 0, but no address leads to it. */
+function explainPortZero(text: string): string | null {
+  return URL.canParse(text) && new URL(text).port === '0' ? 'must not name port 0' : null
 }
 
 function isHostAndPort(text: string): boolean {

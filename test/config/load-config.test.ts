@@ -335,6 +335,23 @@ describe('problems', () => {
     ])
   })
 
+  it('name an address with port 0, to which no connection leads', () => {
+    const environment = {
+      POSTERN_UPSTREAM_URL: 'http://files:0/base',
+      POSTERN_REDIS_URL: 'redis://cache:0',
+      POSTERN_KEY_SERVICE_URL: 'https://console:0',
+      POSTERN_KEY_SERVICE_TOKEN: 'a'.repeat(16),
+      HTTPS_PROXY: 'http://proxy:0',
+    }
+    const mistakes = mistakesOf({ environment }).map(withoutPlace)
+    expect(mistakes.sort()).toEqual([
+      'HTTPS_PROXY must not name port 0',
+      'POSTERN_KEY_SERVICE_URL must not name port 0',
+      'POSTERN_REDIS_URL must not name port 0',
+      'POSTERN_UPSTREAM_URL must not name port 0',
+    ])
+  })
+
   it('concern only the plane that runs', () => {
     const nothing = {
       POSTERN_UPSTREAM_URL: '',
