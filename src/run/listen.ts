@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify'
 import { EVERY_ADDRESS } from '../config/schema/schema-builders.ts'
 import { errorCode } from '../domain/error-code.ts'
 import { withoutBrackets } from '../domain/form/address.ts'
-import { StartError } from '../domain/start-error.ts'
+import { SettingError, StartError } from '../domain/start-error.ts'
 
 const EVERY_IPV4 = '0.0.0.0'
 const NO_IPV6: ReadonlySet<unknown> = new Set(['EAFNOSUPPORT', 'EADDRNOTAVAIL', 'EPROTONOSUPPORT'])
@@ -56,7 +56,7 @@ function explainError(error: unknown, setting: string, host: string, port: numbe
         `${setting}.port: port ${port} is already in use. Set another port, or 0 for any free port`,
       )
     case 'EACCES':
-      return new StartError(
+      return new SettingError(
         `${setting}.port: this user may not listen on port ${port}. Set a port above 1023`,
       )
     case 'EADDRNOTAVAIL':

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { parse } from 'yaml'
 import { fileWith } from '../config/examples.ts'
 import { measured } from '../support/measured-again.ts'
@@ -53,6 +53,24 @@ describe('settings', () => {
     const exit = await runPosternHere([command])
     expect(exit.code).toBe(78)
     expect(exit.stderr).toContain('keys.signingSecrets')
+  })
+
+  test.each([
+    ['a folder', '.', 'EISDIR'],
+    ['a file of another program', 'text', 'file is not a database'],
+    ['in no folder', 'gone/a.db', 'ENOENT'],
+  ])('a SQLite file that is %s ends the start with one line and exit code 78', async (_what, path, cause) => {
+    const folder = await mkdtemp(join(tmpdir(), 'postern-'))
+    onTestFinished(() => rm(folder, { recursive: true }))
+    await mkdir(join(folder, 'data'))
+    await writeFile(join(folder, 'data', 'text'), 'no database'.repeat(1_000))
+    const exit = await runPostern(['console'], {
+      POSTERN_OPS_PORT: '0',
+      POSTERN_DATABASE_URL: `sqlite:${join(folder, 'data', path)}`,
+      POSTERN_KEYS_SIGNING_SECRETS: randomBytes(32).toString('base64'),
+    })
+    expect(exit.stderr).toMatch(new RegExp(`^database\\.url: cannot open .*${cause}.*\\n$`))
+    expect(exit.code).toBe(78)
   })
 
   test('an unknown flag is a usage error', async () => {

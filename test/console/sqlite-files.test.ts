@@ -27,7 +27,7 @@ import {
 } from '../../src/console/platform/database/sqlite/database.ts'
 import { openDatabase as openMigrated } from '../../src/console/platform/open-database.ts'
 import { MIGRATIONS } from '../../src/console/schema.ts'
-import { StartError } from '../../src/domain/start-error.ts'
+import { SettingError, StartError } from '../../src/domain/start-error.ts'
 import { openDatabase } from '../support/open-database.ts'
 import { databaseDirectory } from '../support/temporary-directory.ts'
 
@@ -297,8 +297,18 @@ test('a file whose migration fails is closed, and one that cannot be opened is n
   await expect(openMigrated(`sqlite:${file}`, broken)).rejects.toThrow('could not be migrated')
   expect(existsSync(`${file}-wal`)).toBe(false)
   const other = written('other.db', 'no database'.repeat(1_000))
-  await expect(openMigrated(`sqlite:${other}`, MIGRATIONS)).rejects.toMatchObject({
-    message: `database.url: cannot open the SQLite file ${other}`,
-    cause: { message: 'file is not a database' },
-  })
+  await expect(openMigrated(`sqlite:${other}`, MIGRATIONS)).rejects.toEqual(
+    new SettingError(`database.url: cannot open the SQLite file ${other}: file is not a database`),
+  )
+})
+
+test('a path that no wait cures is a mistake in the setting, but not in an argument', async () => {
+  const folder = databaseDirectory()
+  const file = at('file')
+  writeFileSync(file, '')
+  await expect(openMigrated(`sqlite:${folder}`, MIGRATIONS)).rejects.toBeInstanceOf(SettingError)
+  for (const path of [join(folder, 'gone', 'a.db'), join(file, 'a.db')]) {
+    expect(() => lockSqliteFile(`sqlite:${path}`)).toThrow(SettingError)
+    expect(() => lockSqliteFile(`sqlite:${path}`, 'TO')).not.toThrow(SettingError)
+  }
 })

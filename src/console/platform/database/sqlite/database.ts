@@ -3,7 +3,8 @@ import { open, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { backup, DatabaseSync } from 'node:sqlite'
 import { Kysely, sql } from 'kysely'
-import { StartError } from '../../../../domain/start-error.ts'
+import { errorCode } from '../../../../domain/error-code.ts'
+import { SettingError, StartError } from '../../../../domain/start-error.ts'
 import { describeError } from '../../../../observability/control-logger.ts'
 import {
   type ChangeWriter,
@@ -17,7 +18,7 @@ import {
 import { findTrouble, type ReportTrouble } from '../database-unavailable.ts'
 import { type Migrations, migrate } from '../migrations.ts'
 import type { Tables } from '../tables.ts'
-import { NodeSqliteDialect } from './dialect.ts'
+import { NodeSqliteDialect, primaryResultCode } from './dialect.ts'
 
 const IN_MEMORY = ':memory:'
 /** While opening; later waits must not block the process. */
@@ -96,8 +97,26 @@ function openFile(file: string): DatabaseSync {
     database.function('fold', { deterministic: true }, text => String(text).toLowerCase())
     return database
   } catch (cause) {
-    throw new Error(`database.url: cannot open the SQLite file ${file}`, { cause })
+    throw openingError(DATABASE_SETTING, `the SQLite file ${file}`, cause)
   }
+}
+
+/** Codes of SQLite (https://www.sqlite.org/rescode.html) for a file that it cannot open, and for one of another program. */
+const SQLITE_WRONG_FILE: ReadonlySet<number> = new Set([14, 26])
+const WRONG_PATH: ReadonlySet<string | null> = new Set([
+  'ENOENT',
+  'ENOTDIR',
+  'EISDIR',
+  'EACCES',
+  'EPERM',
+  'EROFS',
+])
+
+/** @returns a mistake in the setting if no wait cures it, such as a folder that does not exist */
+function openingError(name: string, what: string, cause: unknown): StartError {
+  const text = `${name}: cannot open ${what}: ${describeError(cause)}`
+  const isWrong = WRONG_PATH.has(errorCode(cause)) || SQLITE_WRONG_FILE.has(primaryResultCode(cause))
+  return name === DATABASE_SETTING && isWrong ? new SettingError(text) : new StartError(text)
 }
 
 /** SQLite copies the main file's mode to its side files. An existing file keeps its mode. */
@@ -152,7 +171,7 @@ function openLock(file: string, timeoutMs: number, name: string): DatabaseSync {
     createPrivateFile(path)
     return new DatabaseSync(path, { timeout: timeoutMs })
   } catch (cause) {
-    throw new StartError(`${name}: cannot open the lock of the SQLite file ${file}: ${describeError(cause)}`)
+    throw openingError(name, `the lock of the SQLite file ${file}`, cause)
   }
 }
 
@@ -162,7 +181,7 @@ function resolvePath(file: string): string {
 }
 
 function isBusy(error: unknown): boolean {
-  return error instanceof Error && 'errcode' in error && error.errcode === SQLITE_BUSY
+  return primaryResultCode(error) === SQLITE_BUSY
 }
 
 function inUseText(file: string, name: string): string {

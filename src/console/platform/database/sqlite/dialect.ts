@@ -210,8 +210,8 @@ function explainSqliteError(error: unknown, sql: string): unknown {
   })
 }
 
-/** Extended codes have the primary one in their lowest byte. */
-function primaryResultCode(error: unknown): number {
+/** Extended codes have the primary one in their lowest byte. @returns 0 for an error that is not SQLite's */
+export function primaryResultCode(error: unknown): number {
   return error instanceof Error && 'errcode' in error && typeof error.errcode === 'number'
     ? error.errcode & 0xff
     : 0
