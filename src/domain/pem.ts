@@ -1,5 +1,5 @@
 import { createPrivateKey, createPublicKey, hash, type KeyObject, X509Certificate } from 'node:crypto'
-import { StartError } from './start-error.ts'
+import { SettingError, StartError } from './start-error.ts'
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 
@@ -14,7 +14,7 @@ export function certificatesIn(pem: string): X509Certificate[] {
  */
 export function requireAuthorities(pem: string, setting: string): void {
   if (attempt(() => certificatesIn(pem)).length > 0) return
-  throw new StartError(`${setting}: the file contains no PEM certificate`)
+  throw new SettingError(`${setting}: the file contains no PEM certificate`)
 }
 
 /**
@@ -23,9 +23,10 @@ export function requireAuthorities(pem: string, setting: string): void {
  */
 export function requirePair(certificate: string, key: string, setting: string): void {
   const [own] = attempt(() => certificatesIn(certificate))
-  if (own === undefined) throw new StartError(`${setting}: the file contains no PEM certificate`)
+  if (own === undefined) throw new SettingError(`${setting}: the file contains no PEM certificate`)
   const [privateKey] = attempt(() => [createPrivateKey(key)])
-  if (privateKey === undefined) throw new StartError(`${setting}: the key file contains no PEM private key`)
+  if (privateKey === undefined) throw new SettingError(`${setting}: the key file contains no PEM private key`)
+  // A restart cures it as soon as the other file is replaced, too.
   if (!own.checkPrivateKey(privateKey))
     throw new StartError(`${setting}: the private key does not match the certificate`)
 }

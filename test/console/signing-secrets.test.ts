@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { SettingError } from '../../src/domain/start-error.ts'
 import { signingSecret } from '../config/examples.ts'
 import { consoleConfig, startConsole } from '../support/console.ts'
 import { openDatabase } from '../support/open-database.ts'
@@ -32,6 +33,7 @@ describe('a console whose secrets signed none of the keys', () => {
     await expect(start(B)).rejects.toThrow(
       /^keys\.signingSecrets: 1 key of this database is in use.*Add the former secret at the end.*rotate-secrets\.md$/,
     )
+    await expect(start(B)).rejects.toBeInstanceOf(SettingError)
     await (await start(B, A)).stop()
   })
 

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, describe, expect, it } from 'vitest'
 import { certificatesIn, requireAuthorities, requirePair } from '../../src/domain/pem.ts'
+import { SettingError } from '../../src/domain/start-error.ts'
 import { makeCertificates } from '../support/certificates.ts'
 
 const [one, other] = [await makeCertificates(), await makeCertificates()]
@@ -25,6 +26,14 @@ describe('certificate files are checked before connections use them', () => {
       'redis.caFile: the file contains no PEM certificate',
     )
     expect(() => requireAuthorities(text(one.caFile), 'redis.caFile')).not.toThrow()
+  })
+
+  it('a file without PEM is a mistake in the setting; a pair of which one file is replaced is none', () => {
+    const certificate = text(one.clientCertFile)
+    expect(() => requireAuthorities('none', 'x')).toThrow(SettingError)
+    expect(() => requirePair(certificate, 'none', 'x')).toThrow(SettingError)
+    expect(() => requirePair(broken, text(one.clientKeyFile), 'x')).toThrow(SettingError)
+    expect(() => requirePair(certificate, text(other.clientKeyFile), 'x')).not.toThrow(SettingError)
   })
 
   it('a private key that does not match the certificate is rejected', () => {

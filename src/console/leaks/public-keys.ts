@@ -1,5 +1,4 @@
 import { createPublicKey, type KeyObject } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import { type OnReload, reloadable } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import { readNamedFile } from '../../config/setting-files.ts'
@@ -7,6 +6,7 @@ import type { Clock } from '../../domain/clock.ts'
 import { isJsonObject, parseJson } from '../../domain/form/json.ts'
 import { requireAuthorities } from '../../domain/pem.ts'
 import type { ProxySettings } from '../../domain/proxy.ts'
+import { SettingError } from '../../domain/start-error.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import { asError, FailureLog } from '../../observability/failure-log.ts'
 import { OutgoingClient } from '../../outgoing/outgoing-client.ts'
@@ -56,13 +56,23 @@ export function createKeySource(
 ): KeySource {
   if (settings.keysFile !== undefined) {
     const current = reloadable(settings, onReload, ({ keysFile = settings.keysFile ?? '' }) =>
-      parsePublicKeys(readFileSync(keysFile, 'utf8')),
+      readPublicKeys(keysFile),
     )
     return { find: async identifier => current.value.get(identifier) ?? null, stop: async () => {} }
   }
   const { fetchKeys, stop } = createKeyFetcher(settings, onReload, proxies)
   const failures = new FailureLog('public keys of GitHub', logger, clock)
   return { ...createCachedKeys({ fetchKeys, clock, failures }), stop }
+}
+
+/** @throws SettingError if the file is not there or holds no key */
+function readPublicKeys(file: string): ReportKeys {
+  const text = readNamedFile(file, 'leaks.github.keysFile')
+  try {
+    return parsePublicKeys(text)
+  } catch (error) {
+    throw new SettingError(`leaks.github.keysFile: ${asError(error).message}`)
+  }
 }
 
 interface CachedKeysParts {

@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import { StartError } from '../../domain/start-error.ts'
+import { SettingError } from '../../domain/start-error.ts'
 import { describeError } from '../../observability/control-logger.ts'
 import { type ConsoleContext, importSecrets } from './console-context.ts'
 import type { Database } from './database/database.ts'
@@ -34,7 +34,7 @@ export async function checkSigningSecrets(context: ConsoleContext, database: Dat
 
 /**
  * @returns the fingerprints of the secrets that signed keys of this database
- * @throws StartError if it has keys, and none of the given secrets is among them
+ * @throws SettingError if it has keys, and none of the given secrets is among them
  */
 export async function requireKnownSecret(
   reader: Kysely<Tables>,
@@ -54,7 +54,7 @@ async function requireNoKeys(reader: Kysely<Tables>, nowMs: number): Promise<voi
     .where('expires_at_ms', '>', nowMs)
     .select(({ fn }) => fn.countAll<number>().as('count'))
     .executeTakeFirstOrThrow()
-  if (Number(count) > 0) throw new StartError(unknownSecretsText(Number(count)))
+  if (Number(count) > 0) throw new SettingError(unknownSecretsText(Number(count)))
 }
 
 export async function readFingerprints(reader: Kysely<Tables>): Promise<ReadonlySet<string>> {

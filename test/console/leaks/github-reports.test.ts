@@ -5,6 +5,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import type { PrepareReload } from '../../../src/config/reloadable.ts'
 import type { Config } from '../../../src/config/schema/schema.ts'
 import { digestKey } from '../../../src/domain/key/secret.ts'
+import { SettingError } from '../../../src/domain/start-error.ts'
 import { type ConsoleOptions, consoleConfig, startConsole } from '../../support/console.ts'
 import { GithubDouble, type SignedReport } from '../../support/github-double.ts'
 import { metricValue } from '../../support/metric-value.ts'
@@ -392,12 +393,16 @@ test('a changed file of public keys takes effect on reload; a broken one changes
   expect(await statusOf()).toBe(200)
 })
 
-test('a file without keys stops the start', async () => {
-  const keysFile = join(temporaryDirectory(), 'keys.json')
-  writeFileSync(keysFile, '{"public_keys":[]}')
-  await expect(startConsole({ leaks: { enabled: true, github: { keysFile } } })).rejects.toThrow(
-    'holds no ECDSA P-256 key',
-  )
+test.each([
+  ['keys.json', ': the list of public keys holds no ECDSA P-256 key'],
+  ['absent.json', ' names a file that cannot be read: ENOENT: no such file or directory'],
+])('a file without keys stops the start as a mistake in the setting: %s', async (name, problem) => {
+  const folder = temporaryDirectory()
+  writeFileSync(join(folder, 'keys.json'), '{"public_keys":[]}')
+  const leaks = { enabled: true, github: { keysFile: join(folder, name) } }
+  const failure = await startConsole({ leaks }).catch((error: unknown) => error)
+  expect(failure).toBeInstanceOf(SettingError)
+  expect(failure).toHaveProperty('message', `leaks.github.keysFile${problem}`)
 })
 
 test('without leaks.enabled neither path exists', async () => {

@@ -189,7 +189,9 @@ async function requireVersion(connection: Kysely<Tables>, name: string): Promise
     })
   const major = Math.floor(Number(version.rows[0]?.number) / 10_000)
   if (!(major >= OLDEST_VERSION)) {
-    throw new StartError(`${name}: this is PostgreSQL ${major}; the console needs ${OLDEST_VERSION} or newer`)
+    throw new SettingError(
+      `${name}: this is PostgreSQL ${major}; the console needs ${OLDEST_VERSION} or newer`,
+    )
   }
 }
 
