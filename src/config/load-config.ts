@@ -8,6 +8,7 @@ import {
   type ResponseSchema,
   referencesIn,
 } from '../domain/route/response-schema.ts'
+import { findUnusableCertificates } from './certificate-files.ts'
 import { ConfigError, type ConfigProblem } from './config-error.ts'
 import {
   layerOfDefaults,
@@ -42,6 +43,8 @@ interface ConfigSources {
   readonly configFile?: string | undefined
   /** What is about to run, which decides what is required. */
   readonly planes: readonly Plane[]
+  /** Also reads the certificates and keys that the settings name. A start reads them where it needs them. */
+  readonly readsCertificates?: boolean
 }
 
 const EMPTY_SECRET = 'is set but empty: set the secret, or remove it'
@@ -79,6 +82,9 @@ export function loadConfig(sources: ConfigSources): LoadedConfig {
     problems.push(...checkAssertionKeys(config.upstream.assertion.keyFiles, files))
   }
   const broken = checkRules(config, sources.planes, isValid)
+  if (sources.readsCertificates === true) {
+    broken.push(...findUnusableCertificates(config, sources.planes, isValid))
+  }
   problems.push(...broken.map(problem => withSource(problem, given)))
   if (problems.length > 0) return { ok: false, problems }
   for (const { path } of fileSettings) {

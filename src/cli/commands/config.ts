@@ -24,7 +24,7 @@ function addCheck(check: Command, cli: Cli): void {
     .description('report every problem in the settings at once')
     .addArgument(planeArgument('check only what this plane needs'))
   addSettings(check, cli).action(async (plane: string | undefined, _, self) => {
-    loadOrThrow(cli, self, plane === undefined ? PLANES : [parsePlane(plane, self)])
+    configOrThrow(loadSettings(cli, self, plane === undefined ? PLANES : [parsePlane(plane, self)], true))
     cli.host.write('The settings are valid.\n')
   })
 }

@@ -58,12 +58,18 @@ export function loadOrThrow(cli: Cli, command: Command, planes: readonly Plane[]
   return configOrThrow(loadSettings(cli, command, planes))
 }
 
-export function loadSettings({ host }: Cli, command: Command, planes: readonly Plane[]): LoadedConfig {
+export function loadSettings(
+  { host }: Cli,
+  command: Command,
+  planes: readonly Plane[],
+  readsCertificates = false,
+): LoadedConfig {
   return loadConfig({
     environment: host.environment,
     flags: readFlags(command),
     configFile: readConfigFlag(command),
     planes,
+    readsCertificates,
   })
 }
 
