@@ -26,11 +26,25 @@ interface Violation {
 /** @returns one problem for each setting, or part of a setting, that contradicts the schema, in the schema's order */
 export function validate(candidate: unknown, given: Layer): ConfigProblem[] {
   const [, errors] = Errors(configSchema, candidate)
-  const problems = errors.flatMap(violationsIn).map(violation => toProblem(violation, candidate, given))
+  const problems = inMeantForms(errors)
+    .flatMap(error => violationsIn(error, candidate))
+    .map(violation => toProblem(violation, candidate, given))
   return [...new Map(problems.map(problem => [problem.source, problem])).values()]
 }
 
-function violationsIn(error: SchemaError): Violation[] {
+/** Where a value may have several forms, a constant says which is meant: without the errors of the other forms. */
+function inMeantForms(errors: readonly SchemaError[]): SchemaError[] {
+  const others = errors
+    .filter(({ keyword }) => keyword === 'const')
+    .map(({ schemaPath }) => schemaPath.slice(0, schemaPath.lastIndexOf('/properties/')))
+  return errors.filter(({ keyword, schemaPath }) => {
+    if (keyword === 'const') return true
+    if (keyword === 'anyOf') return !others.some(form => form.startsWith(`${schemaPath}/anyOf/`))
+    return !others.some(form => schemaPath === form || schemaPath.startsWith(`${form}/`))
+  })
+}
+
+function violationsIn(error: SchemaError, candidate: unknown): Violation[] {
   const location = error.instancePath.split('/').slice(1).map(unescapePointer)
   switch (error.keyword) {
     case 'required':
@@ -48,6 +62,16 @@ function violationsIn(error: SchemaError): Violation[] {
       return []
     case 'format':
       return [{ location, problem: `must be ${formats[error.params.format]?.expectation}` }]
+    case 'const': {
+      const allowed = schemasAt(location).map(schema => schema.const)
+      const isMeant = allowed.some(value => value === valueAt(candidate, location.join('.')))
+      return isMeant ? [] : [{ location, problem: `must be one of ${allowed.join(', ')}` }]
+    }
+    case 'minimum':
+    case 'maximum':
+    case 'minLength':
+    case 'maxLength':
+    case 'pattern':
     case 'type':
     case 'enum': {
       const [schema, ...others] = schemasAt(location)

@@ -352,6 +352,23 @@ describe('problems', () => {
     ])
   })
 
+  it.each([
+    ['{ type: string }', ['q.type must be one of integer, token, choice']],
+    ['{ type: integer, minimum: 1 }', ['q.maximum is missing']],
+    [
+      '{ type: integer, minimum: -1, maximum: 9 }',
+      ['q.minimum must be a whole number from 0 to 999999999999999'],
+    ],
+    ['{ type: choice, values: [a], x: 1 }', ['q has an unknown field: x']],
+    ['{ type: token, maxLength: 5000 }', ['q.maxLength must be a whole number from 1 to 1024']],
+  ])('of a value with several forms are those of the form that is meant: %s', (rule, problems) => {
+    const file = `routes: { extra: { path: '/x/{workspaceId}', query: { q: ${rule} } } }`
+    const mistakes = mistakesOf({ file }).map(text =>
+      withoutPlace(text).replace('routes, at extra.query.', ''),
+    )
+    expect(mistakes).toEqual(problems)
+  })
+
   it('concern only the plane that runs', () => {
     const nothing = {
       POSTERN_UPSTREAM_URL: '',
