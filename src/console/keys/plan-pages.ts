@@ -114,7 +114,7 @@ function confirmPlanPage(frame: Frame, { workspaceId, plan }: PlanChoice, liveKe
     <form class="card" method="post" action="${planPath(workspaceId)}">
       ${hidden(fields)}
       <p>Gateways apply the rate limits of the plan within one second.</p>
-      <div class="actions"><a class="button" href="${keysPath(workspaceId)}" autofocus>Keep it</a> <button class="primary">Change the plan</button></div>
+      <div class="actions"><a class="button" href="${keysPath(workspaceId)}" autofocus>Keep the current plan</a> <button class="primary">Change the plan</button></div>
     </form>`
   return page(frame, { title: 'Change the plan?', section: 'keys', main })
 }

@@ -145,7 +145,7 @@ function questionPage(frame: Frame, selection: Selection, keys: readonly KeyView
       ${hidden({ _csrf: frame.csrfToken, step, confirmed: '1' })}
       ${changed.map(({ record }) => hidden({ key: record.id }))}
       ${keyTable(frame, selection, changed)}
-      <div class="actions"><a class="button" href="${listPath}" autofocus>Keep them</a> <button class="${step === 'resume' ? 'primary' : 'danger'}">${verb} now</button></div>
+      <div class="actions"><a class="button" href="${listPath}" autofocus>${step === 'resume' ? 'Keep them suspended' : 'Keep them'}</a> <button class="${step === 'resume' ? 'primary' : 'danger'}">${verb} now</button></div>
     </form>`
   const main = html`<p class="back"><a href="${listPath}">Keys</a></p>
     <h1>${title}</h1>

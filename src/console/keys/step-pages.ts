@@ -182,11 +182,13 @@ export function stepDialog(frame: Frame, view: StepView): Html {
 
 function stepForm(frame: Frame, { key, step, recent }: StepView): Html {
   const { workspaceId, id } = key.record
+  const resumes = step === 'resume'
   return confirmForm(frame, {
     action: keyPath(workspaceId, id, step),
-    about: step === 'resume' ? suspendedSince(key, frame.nowMs) : lastUseWarning(key, recent, frame.nowMs),
+    about: resumes ? suspendedSince(key, frame.nowMs) : lastUseWarning(key, recent, frame.nowMs),
     button: STEPS[step].button,
-    isHarmless: step === 'resume',
+    isHarmless: resumes,
+    keep: resumes ? 'Keep it suspended' : 'Keep it',
     keepPath: keyPath(workspaceId, id),
   })
 }

@@ -37,6 +37,14 @@ test('the button that resumes a key does not look like one that ends it', async 
   expect(await textOf(`${KEYS}/${id}/resume`)).toContain('<button class="primary">Resume now')
 })
 
+test('declining a resumption says that the key stays suspended', async () => {
+  expect(await textOf(`${KEYS}/${id}/suspend`)).toContain('autofocus>Keep it</a>')
+  await send(ada, `${KEYS}/${id}/suspend`)
+  expect(await textOf(`${KEYS}/${id}/resume`)).toContain('autofocus>Keep it suspended</a>')
+  const { text } = await send(ada, `${KEYS}/selected`, { key: id, step: 'resume' })
+  expect(text).toContain('autofocus>Keep them suspended</a>')
+})
+
 test('a suspended key can be revoked; a revoked one can be neither resumed nor edited', async () => {
   await send(ada, `${KEYS}/${id}/suspend`)
   expect((await send(ada, `${KEYS}/${id}/revoke`)).text).toContain('Key revoked')

@@ -136,6 +136,8 @@ interface Confirmation {
   readonly button: string
   /** Default: the change stops something. */
   readonly isHarmless?: boolean
+  /** What declining is called. */
+  readonly keep?: string
   /** Where declining leads. */
   readonly keepPath: string
   readonly fields?: Readonly<Record<string, string>>
@@ -144,12 +146,12 @@ interface Confirmation {
 /** A question before a change that may not be undone. It opens with the focus on declining. */
 export function confirmForm(
   { csrfToken }: { readonly csrfToken: string },
-  { action, about, button, isHarmless = false, keepPath, fields = {} }: Confirmation,
+  { action, about, button, isHarmless = false, keep = 'Keep it', keepPath, fields = {} }: Confirmation,
 ): Html {
   return html`<form method="post" action="${action}">
     ${hidden({ _csrf: csrfToken, ...fields })}
     ${about}
-    <div class="actions"><a class="button" href="${keepPath}" data-closes autofocus>Keep it</a> <button class="${isHarmless ? 'primary' : 'danger'}">${button}</button></div>
+    <div class="actions"><a class="button" href="${keepPath}" data-closes autofocus>${keep}</a> <button class="${isHarmless ? 'primary' : 'danger'}">${button}</button></div>
   </form>`
 }
 
