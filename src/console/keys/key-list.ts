@@ -35,7 +35,7 @@ const PAGE_SIZE = 50
 const SCOPES_SHOWN = 2
 const DAY_MS = 86_400_000
 
-/** Orders of the list: the query parameter, and what people read. The first is the default. */
+/** Orders of the list: the query parameter, and what people read. */
 export const KEY_ORDERS = {
   '-createdAt': 'Newest first',
   createdAt: 'Oldest first',
@@ -47,7 +47,11 @@ export const KEY_ORDERS = {
   '-name': 'Name, Z to A',
 } as const
 type KeyOrder = keyof typeof KEY_ORDERS
-const DEFAULT_ORDER: KeyOrder = '-createdAt'
+
+/** The order where none is chosen. */
+export function usualOrder(state: string | null): KeyOrder {
+  return state === 'expiring' ? 'expiresAt' : '-createdAt'
+}
 
 /** What the list shows, as the URL says. */
 interface KeyList {
@@ -82,7 +86,7 @@ export function readKeyList(query: FormFields, { scopes, plans }: KnownNames): K
     plan: plans.includes(plan) ? plan : null,
     unused: UNUSED_NAMES.find(name => name === unused) ?? null,
     // Found among the keys of the list.
-    sort: (order as KeyOrder | undefined) ?? (filter === 'expiring' ? 'expiresAt' : DEFAULT_ORDER),
+    sort: (order as KeyOrder | undefined) ?? usualOrder(filter),
   }
 }
 
@@ -129,7 +133,7 @@ type KeyListQuery = Partial<Record<keyof KeyList, string | null>> & {
 }
 
 export function keyListQuery({ cursor, ...list }: KeyListQuery): Readonly<Record<string, string | null>> {
-  const isDefault = list.sort === DEFAULT_ORDER && list.state !== 'expiring'
+  const isDefault = list.sort === usualOrder(list.state ?? null)
   const query = { ...list, sort: isDefault ? null : list.sort, cursor }
   const present = Object.entries(query).map(([name, value]) => [name, value === '' ? null : (value ?? null)])
   return Object.fromEntries(present)

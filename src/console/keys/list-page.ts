@@ -34,6 +34,7 @@ import {
   keyListPath,
   keyTable,
   readKeyList,
+  usualOrder,
 } from './key-list.ts'
 import type { KeyPageParts } from './key-view.ts'
 import { MAX_EXPIRING, type WorkspaceKeyCounts } from './search/count-keys.ts'
@@ -156,7 +157,11 @@ function keySearch({ workspaceId, list, scopes, plans }: KeysView): Html {
   const named = (names: readonly string[]) => names.map(name => ({ value: name, label: name }))
   const any = { value: '', label: 'Any' }
   const uses = UNUSED_NAMES.map(value => ({ value, label: UNUSED_FILTERS[value].label }))
-  const orders = Object.entries(KEY_ORDERS).map(([value, label]) => ({ value, label }))
+  const usual = usualOrder(state)
+  const orders = Object.entries(KEY_ORDERS).map(([value, label]) => ({
+    value: value === usual ? '' : value,
+    label,
+  }))
   const chosen = [scope, plan, unused].filter(value => value !== null).length
   return html`<form class="search" role="search" method="get" action="${keysPath(workspaceId)}" data-submits>
     ${state === null ? null : html`<input type="hidden" name="state" value="${state}">`}
@@ -166,7 +171,7 @@ function keySearch({ workspaceId, list, scopes, plans }: KeysView): Html {
     ${select({ name: 'scope', label: 'Scope', value: scope ?? '', options: [any, ...named(scopes)] })}
     ${plans.length === 0 ? null : select({ name: 'plan', label: 'Plan', value: plan ?? '', options: [any, ...named(plans)] })}
     ${select({ name: 'unused', label: 'Used', value: unused ?? '', options: [any, ...uses] })}
-    ${select({ name: 'sort', label: 'Order', value: sort, options: orders })}
+    ${select({ name: 'sort', label: 'Order', value: sort === usual ? '' : sort, options: orders })}
     </div></details>
     <button>Search</button>
   </form>`

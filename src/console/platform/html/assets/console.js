@@ -222,11 +222,6 @@ function setUpShortcut() {
   if (location.hash === `#${search.id}`) search.focus()
 }
 
-/** Goes on with what takes several steps. */
-function setUpContinuing() {
-  document.querySelector('form[data-continues]')?.requestSubmit()
-}
-
 /** A pasted key without what copying adds to it: the same as `plainPasted` in src/domain/pasted-text.ts. */
 function plainPasted(text) {
   const edges = '"\'`´“”„‟‘’‚‛«»‹›″′,;'
@@ -264,9 +259,12 @@ const KEY_LIKE = /[0-9A-Za-z]{54}/
 /** As long, and no key: a person, whose id the sign-in provider makes, and a hash, such as a request id or a workspace. */
 const NO_KEY = /^(?:\s*person:|[0-9a-f]*$)/
 
-/** A key that is pasted into a search is not sent: it would get into the URL, and so into the history and logs. */
+/** Only what is chosen gets into the URL. A pasted key is not sent: it would get into the history and logs, too. */
 function setUpSearches() {
   for (const form of document.querySelectorAll('form[method="get"]')) {
+    form.addEventListener('formdata', ({ formData }) => {
+      for (const [name, text] of [...formData]) if (text === '') formData.delete(name)
+    })
     form.addEventListener('submit', event => {
       if (![...new FormData(form).values()].some(text => KEY_LIKE.test(text) && !NO_KEY.test(text))) return
       event.preventDefault()
@@ -382,7 +380,8 @@ setUpFilters()
 setUpSelecting()
 setUpShortcut()
 setUpForms()
-setUpContinuing()
+// Goes on with what takes several steps.
+document.querySelector('form[data-continues]')?.requestSubmit()
 setUpFindingKeys()
 setUpSearches()
 setUpTrying()
