@@ -16,6 +16,7 @@ import { createLeaks } from './leaks/index.ts'
 import { createAccessAudit } from './platform/audit/access-audit.ts'
 import type { Capability } from './platform/capability.ts'
 import { type ConsoleContext, type ContextParts, createConsoleContext } from './platform/console-context.ts'
+import type { DatabaseState } from './platform/database/database-health.ts'
 import { createIds } from './platform/database/ids.ts'
 import type { Migrations } from './platform/database/migrations.ts'
 import { keepUp } from './platform/jobs/timers.ts'
@@ -156,7 +157,7 @@ function startPurges(context: ConsoleContext, capabilities: readonly Capability[
 }
 
 interface ConsoleHealth {
-  readonly database: 'ok' | 'failed'
+  readonly database: DatabaseState
   /** Without Redis, changes wait in the database and are announced later. */
   readonly announcer: AnnouncerState | 'degraded'
   /** By name, if the settings name any. */

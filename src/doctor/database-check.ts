@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { constants } from 'node:fs'
-import { access, stat, statfs } from 'node:fs/promises'
+import { access, stat } from 'node:fs/promises'
 import { connect, isIP } from 'node:net'
 import { dirname } from 'node:path'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
@@ -11,7 +11,7 @@ import { COPIED_TABLES } from '../console/backup/write-database.ts'
 import { DATABASE_SETTING, DatabaseUnreachable } from '../console/platform/database/database.ts'
 import { missingMigrations } from '../console/platform/database/migrations.ts'
 import { connectionConfig } from '../console/platform/database/postgres/connection.ts'
-import { sqliteFilePath } from '../console/platform/database/sqlite/database.ts'
+import { freeBytes, MIN_FREE_BYTES, sqliteFilePath } from '../console/platform/database/sqlite/database.ts'
 import type { Tables } from '../console/platform/database/tables.ts'
 import { openReadOnly, readDatabase } from '../console/platform/open-database.ts'
 import { requireKnownSecret } from '../console/platform/signing-secrets.ts'
@@ -29,8 +29,6 @@ import {
 } from './finding.ts'
 
 const NAME = 'database'
-/** The log beside the file grows to about 4 MiB before SQLite writes it back. */
-const MIN_FREE_BYTES = 8 * 1024 ** 2
 
 /** Reads only: a start of the console migrates the schema. */
 export function databaseChecks({ database: { url }, keys }: Config): Check[] {
@@ -74,9 +72,9 @@ async function requireWritable(path: string, name: string): Promise<void> {
 }
 
 async function requireSpace(folder: string): Promise<void> {
-  const { bavail, bsize } = await statfs(folder)
-  if (bavail * bsize >= MIN_FREE_BYTES) return
-  const found = `the disk of ${folder} has ${Math.floor((bavail * bsize) / 1024)} KiB free`
+  const free = await freeBytes(folder)
+  if (free >= MIN_FREE_BYTES) return
+  const found = `the disk of ${folder} has ${Math.floor(free / 1024)} KiB free`
   throw new CheckFailure(found, 'free or add space; on a full disk no key can be issued or revoked')
 }
 

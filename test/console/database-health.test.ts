@@ -1,6 +1,10 @@
 import { sql } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
-import { DatabaseHealth, probeDatabase } from '../../src/console/platform/database/database-health.ts'
+import {
+  DatabaseHealth,
+  type DatabaseState,
+  probeDatabase,
+} from '../../src/console/platform/database/database-health.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { openDatabase } from '../support/open-database.ts'
@@ -9,9 +13,9 @@ import { settled } from '../support/until.ts'
 /** Readiness of a console whose database answers when the test says so. */
 function setUp() {
   const [clock, timers] = [new ManualClock(), new ManualTimers()]
-  const probes: PromiseWithResolvers<void>[] = []
+  const probes: PromiseWithResolvers<'ok' | 'low_space'>[] = []
   const probe = () => {
-    const answer = Promise.withResolvers<void>()
+    const answer = Promise.withResolvers<'ok' | 'low_space'>()
     probes.push(answer)
     return answer.promise
   }
@@ -20,13 +24,13 @@ function setUp() {
     clock.advance(ms)
     timers.advance(ms)
   }
-  const answer = (how: 'ok' | 'failed') => {
+  const answer = (how: DatabaseState) => {
     const last = probes.at(-1)
-    if (how === 'ok') last?.resolve()
-    else last?.reject(new Error('full'))
+    if (how === 'failed') last?.reject(new Error('full'))
+    else last?.resolve(how)
   }
   /** What is said once the database has answered. */
-  const stateAfter = async (how: 'ok' | 'failed') => {
+  const stateAfter = async (how: DatabaseState) => {
     const state = health.state()
     await settled()
     answer(how)
@@ -47,7 +51,9 @@ test('readiness asks the database once a second, however often it is asked itsel
   pass(999)
   expect([await health.state(), asked()]).toEqual(['failed', 2])
   pass(1)
-  expect([await stateAfter('ok'), asked()]).toEqual(['ok', 3])
+  expect([await stateAfter('low_space'), asked()]).toEqual(['low_space', 3])
+  pass(1_000)
+  expect([await stateAfter('ok'), asked()]).toEqual(['ok', 4])
   expect(timers.nextDelayMs).toBeNull()
 })
 

@@ -8,7 +8,7 @@ import { DatabaseHealth, probeDatabase } from './database/database-health.ts'
 import { DATABASE_TROUBLES, type DatabaseTrouble } from './database/database-unavailable.ts'
 import { describeDifferences, type Migrations, type SchemaDifference } from './database/migrations.ts'
 import { comparePostgresSchema } from './database/postgres/schema.ts'
-import { lockSqliteFile } from './database/sqlite/database.ts'
+import { isLowOnSpace, lockSqliteFile } from './database/sqlite/database.ts'
 import { compareSqliteSchema } from './database/sqlite/schema.ts'
 import { openDatabase, waitForDatabase } from './open-database.ts'
 import { checkSigningSecrets } from './signing-secrets.ts'
@@ -24,7 +24,10 @@ export async function openConsoleDatabase(
   migrations: Migrations,
 ): Promise<ConsoleDatabase> {
   // Asked once the console is open.
-  const probe = () => probeDatabase(database, context)
+  const probe = async () => {
+    await probeDatabase(database, context)
+    return (await isLowOnSpace(context.config.database.url)) ? 'low_space' : 'ok'
+  }
   const health = new DatabaseHealth({ ...context, probe })
   const database = { ...(await openLocked(context, migrations, () => health.doubt())), health }
   try {

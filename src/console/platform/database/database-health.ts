@@ -8,9 +8,12 @@ const WAIT_MS = 300
 /** A write takes milliseconds. */
 const LATE_MS = 2_000
 
+/** `low_space`: it reads and still writes, but its disk is full, or soon will be. */
+export type DatabaseState = 'ok' | 'low_space' | 'failed'
+
 interface DatabaseHealthParts {
   /** Reads and writes. */
-  readonly probe: () => Promise<void>
+  readonly probe: () => Promise<Exclude<DatabaseState, 'failed'>>
   readonly clock: Clock
   readonly timers: Timers
 }
@@ -18,7 +21,7 @@ interface DatabaseHealthParts {
 /** Whether the database reads and writes: a full disk or a standby still reads. */
 export class DatabaseHealth {
   readonly #parts: DatabaseHealthParts
-  #state: 'ok' | 'failed' = 'ok'
+  #state: DatabaseState = 'ok'
   #knownAtMs = Number.NEGATIVE_INFINITY
   #running: { readonly sinceMs: number; readonly ended: Promise<void> } | null = null
 
@@ -32,7 +35,7 @@ export class DatabaseHealth {
   }
 
   /** Answers in time: while the database does not, with what was known, and then with `failed`. */
-  async state(): Promise<'ok' | 'failed'> {
+  async state(): Promise<DatabaseState> {
     const { clock, timers } = this.#parts
     const nowMs = clock.monotonicMs()
     if (this.#running === null && nowMs - this.#knownAtMs >= FRESH_MS) {
@@ -48,11 +51,7 @@ export class DatabaseHealth {
 
   /** Never rejects. */
   async #probe(): Promise<void> {
-    const state = await this.#parts.probe().then(
-      () => 'ok' as const,
-      () => 'failed' as const,
-    )
-    this.#state = state
+    this.#state = await this.#parts.probe().catch(() => 'failed' as const)
     this.#knownAtMs = this.#parts.clock.monotonicMs()
     this.#running = null
   }

@@ -1,5 +1,5 @@
 import { closeSync, existsSync, openSync, realpathSync } from 'node:fs'
-import { open, stat } from 'node:fs/promises'
+import { open, stat, statfs } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { backup, DatabaseSync } from 'node:sqlite'
 import { Kysely, sql } from 'kysely'
@@ -203,6 +203,20 @@ const SQLITE_ERROR = 'ERR_SQLITE_ERROR'
 /** @returns the path of `sqlite:FILE`; null for another address */
 export function sqliteFilePath(url: string): string | null {
   return /^sqlite:(.+)$/s.exec(url)?.[1] ?? null
+}
+
+/** The log beside the file grows to about 4 MiB before SQLite writes it back. */
+export const MIN_FREE_BYTES = 8 * 1024 ** 2
+
+export async function freeBytes(folder: string): Promise<number> {
+  const { bavail, bsize } = await statfs(folder)
+  return bavail * bsize
+}
+
+/** Whether the disk of a SQLite file is full, or soon will be. SQLite still writes to the log beside the file as far as it had grown. */
+export async function isLowOnSpace(url: string): Promise<boolean> {
+  const file = sqliteFilePath(url)
+  return file !== null && file !== IN_MEMORY && (await freeBytes(dirname(file))) < MIN_FREE_BYTES
 }
 
 /**
