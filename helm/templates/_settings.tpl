@@ -12,10 +12,19 @@ templates name only settings that the chart itself sets or checks.
 {{- .Files.Get "files/settings.yaml" -}}
 {{- end -}}
 
-{{/* The configured settings of a plane: `config`, overridden by `gateway.config` or `console.config`, as YAML. */}}
+{{/* Removes sections that a pod does not use: dict tree, only (names of sections; none: keeps all). */}}
+{{- define "postern.keepOnly" -}}
+{{- if .only }}{{ range $name := keys .tree }}{{ if not (has $name $.only) }}{{ $_ := unset $.tree $name }}{{ end }}{{ end }}{{ end -}}
+{{- end -}}
+
+{{/*
+The configured settings of a plane: `config`, overridden by `gateway.config` or `console.config`, as YAML. With `only` in the
+dict, the sections of that list alone, here and in all that follows from it.
+*/}}
 {{- define "postern.given" -}}
 {{- $given := mergeOverwrite (deepCopy .root.Values.config) (deepCopy (index .root.Values .plane).config) -}}
 {{- range include "postern.foreignSections" .plane | splitList " " }}{{ $_ := unset $given . }}{{ end -}}
+{{- include "postern.keepOnly" (dict "tree" $given "only" .only) -}}
 {{- toYaml $given -}}
 {{- end -}}
 
@@ -71,6 +80,7 @@ templates name only settings that the chart itself sets or checks.
 {{- $tree := mergeOverwrite (deepCopy .root.Values.secrets) (deepCopy (index .root.Values .plane).secrets) -}}
 {{- range include "postern.foreignSections" .plane | splitList " " }}{{ $_ := unset $tree . }}{{ end -}}
 {{- if and (eq .plane "console") $tree.keyService }}{{ $_ := set $tree "keyService" (pick $tree.keyService "token") }}{{ end -}}
+{{- include "postern.keepOnly" (dict "tree" $tree "only" .only) -}}
 {{- $into := dict "found" list -}}
 {{- include "postern.collect" (dict "tree" $tree "path" "" "into" $into) -}}
 {{- toYaml $into -}}
@@ -90,7 +100,7 @@ templates name only settings that the chart itself sets or checks.
 {{- if and (or (eq .plane "console") (ne $format "opaque")) (not (include "postern.has" (merge (dict "path" "keys.signingSecrets") .))) -}}
 {{- $wanting = append $wanting "keys.signingSecrets" -}}
 {{- end -}}
-{{- if .root.Values.console.enabled -}}
+{{- if and .root.Values.console.enabled (not .only) -}}
 {{- if not (include "postern.has" (merge (dict "path" "keyService.token") .)) }}{{ $wanting = append $wanting "keyService.token" }}{{ end -}}
 {{- if and (eq .plane "console") (not (include "postern.has" (merge (dict "path" "console.adminToken") .))) -}}
 {{- $wanting = append $wanting "console.adminToken" -}}

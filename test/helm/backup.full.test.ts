@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { MINIMAL, NAME, render, type Values, WITH_CONSOLE } from '../support/chart.ts'
-import { at, listAt, textAt, valueAt } from '../support/manifests.ts'
+import { at, listAt, type Manifest, textAt, valueAt } from '../support/manifests.ts'
 import { HELM, has } from '../support/tools.ts'
 
 const ON = { backup: { enabled: true } }
@@ -42,6 +42,34 @@ describe.skipIf(!has(HELM))('the backup of a console', () => {
     const claim = render(SQLITE).get('PersistentVolumeClaim', '-backup')
     expect(valueAt(claim, 'metadata.annotations', 'helm.sh/resource-policy')).toBe('keep')
     expect(claimsOf(SQLITE)).toEqual([`${NAME}-console-data`, `${NAME}-backup`])
+  })
+
+  it('has the settings and secrets of a backup and of a restore, and none of the rest of the console', () => {
+    const secret = { existingSecret: 'postern-more' }
+    const more = {
+      keyService: { token: secret },
+      outgoing: { httpsProxy: secret },
+      console: {
+        adminToken: secret,
+        oidc: { clientSecret: secret },
+        internal: { tls: { certFile: secret, keyFile: secret } },
+      },
+    }
+    const oidc = { issuer: 'https://login.example.com', clientId: 'postern' }
+    const config = { ...MINIMAL.config, console: { publicUrl: 'https://keys.example.com', oidc } }
+    const filled = { ...POSTGRES, config, secrets: { ...POSTGRES.secrets, ...more } }
+    const secretsOf = (pod: Manifest) =>
+      listAt(
+        listAt(pod, 'spec.volumes').find(({ name }) => name === 'secrets'),
+        'projected.sources',
+      ).flatMap(source => listAt(source, 'secret.items').map(({ path }) => path))
+    expect(secretsOf(at(render(filled).get('Deployment', '-console'), 'spec.template'))).toHaveLength(9)
+    const needed = ['database.url', 'keys.signingSecrets', 'redis.url']
+    expect(secretsOf(template(filled)).toSorted()).toEqual(needed)
+    const settings = textAt(template(filled), 'metadata.annotations', 'postern/settings')
+    expect(Object.keys(parse(settings) as object).toSorted()).toEqual(['database', 'keys', 'redis'])
+    const generated = { ...WITH_CONSOLE, console: { enabled: true, ...ON } }
+    expect(secretsOf(template(generated)).toSorted()).toEqual(['keys.signingSecrets', 'redis.url'])
   })
 
   it('is no pod of the console: its Service sends it no request, and no probe waits for it', () => {
