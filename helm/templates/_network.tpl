@@ -69,40 +69,92 @@
 {{- contains "/" . | ternary . (printf "%s/%s" . (contains ":" . | ternary "128" "32")) -}}
 {{- end -}}
 
-{{/* Egress of a plane to the proxies that its settings and environment name. A Secret may hold an address; then the port is the default: dict root, plane. */}}
-{{- define "postern.proxyEgress" -}}
-{{- $policy := .root.Values.networkPolicy.egressProxy -}}
-{{- $proxies := list -}}
-{{- range tpl (toYaml ((include "postern.podSettings" . | fromYaml).extraEnv | default list)) .root | fromYamlArray -}}
-{{- if regexMatch "^(?i)https?_proxy$" .name }}{{ $proxies = append $proxies (hasKey . "valueFrom" | ternary "secret" .value) }}{{ end -}}
-{{- end -}}
+{{/*
+The proxies that settings and environment of a plane name, and what they leave out, as YAML: dict root, plane. A Secret may hold an
+address (`secret`), and what is left out (then `unknown` is true).
+*/}}
+{{- define "postern.proxies" -}}
 {{- $outgoing := (include "postern.settingsFile" . | fromYaml).outgoing | default dict -}}
-{{- range $name := list "httpsProxy" "httpProxy" -}}
-{{- $proxies = append $proxies (get $outgoing $name) -}}
-{{- if get $outgoing (printf "%sFile" $name) }}{{ $proxies = append $proxies "secret" }}{{ end -}}
+{{- $found := dict "https" list "http" list "without" (regexSplit "[, ]+" (include "postern.at" (dict "tree" $outgoing "path" "noProxy")) -1 | compact) "unknown" false -}}
+{{- range $scheme := list "https" "http" -}}
+{{- $name := printf "%sProxy" $scheme -}}
+{{- $given := list (get $outgoing $name) (get $outgoing (printf "%sFile" $name) | empty | ternary "" "secret") | compact -}}
+{{- $_ := set $found $scheme $given -}}
 {{- end -}}
-{{- if or (compact $proxies) $policy.ports -}}
-{{- include "postern.egress" (dict "values" $policy "addresses" ($proxies | compact | join ",") "default" 3128) -}}
+{{- range tpl (toYaml ((include "postern.podSettings" . | fromYaml).extraEnv | default list)) .root | fromYamlArray -}}
+{{- $name := lower .name -}}
+{{- $value := hasKey . "valueFrom" | ternary "secret" (toString (.value | default "")) -}}
+{{- if and $value (has $name (list "https_proxy" "http_proxy")) -}}
+{{- $scheme := trimSuffix "_proxy" $name -}}
+{{- $_ := set $found $scheme (append (get $found $scheme) $value) -}}
+{{- else if eq $name "no_proxy" -}}
+{{- $_ := set $found "without" (concat $found.without (regexSplit "[, ]+" $value -1 | compact)) -}}
+{{- if hasKey . "valueFrom" }}{{ $_ := set $found "unknown" true }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $found -}}
+{{- end -}}
+
+{{/*
+Non-empty if a call to an address passes a proxy of its plane, as src/domain/proxy.ts decides: dict proxies, address. An entry with a
+port counts for all ports, and any network for all addresses: then the call may be a direct one.
+*/}}
+{{- define "postern.isProxied" -}}
+{{- $scheme := hasPrefix "http://" (lower .address) | ternary "http" "https" -}}
+{{- $host := regexReplaceAll "[/?#].*$" (regexReplaceAll "^([A-Za-z]+://)?([^/]*@)?" .address "") "" | lower -}}
+{{- $host = regexReplaceAll ":[0-9]+$" $host "" | trimSuffix "." -}}
+{{- $direct := .proxies.unknown -}}
+{{- range .proxies.without -}}
+{{- $name := regexReplaceAll "^[*]?[.]" (regexReplaceAll ":[0-9]+$" (lower .) "" | trimSuffix ".") "" -}}
+{{- $isAddress := regexMatch "^[0-9.]+(/[0-9]+)?$|:" $name -}}
+{{- if or (eq . "*") (eq $host $name) (hasSuffix (printf ".%s" $name) $host) }}{{ $direct = true }}{{ end -}}
+{{- if and $isAddress (regexMatch "^[0-9.]+$|:" $host) }}{{ $direct = true }}{{ end -}}
+{{- end -}}
+{{- if and (get .proxies $scheme) (not $direct) }}yes{{ end -}}
+{{- end -}}
+
+{{/* An egress rule for what is called through the proxy, if there is one, and then for named peers alone: dict proxies, values, address, default. */}}
+{{- define "postern.outgoingEgress" -}}
+{{- $isProxied := and .address (include "postern.isProxied" (dict "proxies" .proxies "address" .address)) -}}
+{{- if or .values.to (not $isProxied) -}}
+{{- include "postern.egress" (dict "values" .values "addresses" .address "default" .default) -}}
 {{- end -}}
 {{- end -}}
 
-{{/* Egress of the console to the receivers of workspaces' webhooks, as far as the console itself lets them go. */}}
+{{/* Egress of a plane to its proxies. If a Secret holds an address, its port is the default: dict root, proxies. */}}
+{{- define "postern.proxyEgress" -}}
+{{- $policy := .root.Values.networkPolicy.egressProxy -}}
+{{- $proxies := concat .proxies.https .proxies.http -}}
+{{- if or $proxies $policy.ports -}}
+{{- include "postern.egress" (dict "values" $policy "addresses" ($proxies | join ",") "default" 3128) -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Egress of the console to the receivers of workspaces' webhooks, as far as the console itself lets them go. Beside a proxy, those
+that the settings allow of the private ones, which it may leave out.
+*/}}
 {{- define "postern.workspaceWebhooksEgress" -}}
 {{- $policy := .root.Values.networkPolicy.workspaceWebhooks -}}
 {{- $settings := .settings -}}
-{{- $peers := $policy.to | default (include "postern.publicPeers" (dict "root" .root "denied" $settings.deniedCidrs "allowed" $settings.allowedCidrs) | fromYamlArray) -}}
+{{- $denied := $settings.deniedCidrs -}}
+{{- $isProxied := include "postern.isProxied" (dict "proxies" .proxies "address" "https://public") -}}
+{{- if and $isProxied (or (not $settings.allowHttp) .proxies.http) }}{{ $denied = list "0.0.0.0/0" "::/0" }}{{ end -}}
+{{- $peers := $policy.to | default (include "postern.publicPeers" (dict "root" .root "denied" $denied "allowed" $settings.allowedCidrs) | fromYamlArray) -}}
 {{- $ports := $policy.ports | default (empty $settings.allowHttp | ternary (list 443 "1024-65535") (list 80 443 "1024-65535")) -}}
 {{- /* Without peers, a rule would allow every peer: the settings deny all. */}}
 {{- if $peers }}{{ include "postern.networkRule" (dict "direction" "to" "peers" $peers "ports" $ports) }}{{ end -}}
 {{- end -}}
 
-{{/* Egress of the console to GitHub's public keys, in the public Internet unless another address is set: dict root, plane. */}}
+{{/* Egress of the console to GitHub's public keys, in the public Internet unless another address is set: dict root, plane, proxies. */}}
 {{- define "postern.leakKeysEgress" -}}
 {{- $policy := .root.Values.networkPolicy.leakKeys -}}
 {{- $usual := include "postern.at" (dict "tree" (include "postern.known" .root | fromYaml).defaults "path" "leaks.github.keysUrl") -}}
 {{- $url := include "postern.at" (dict "tree" (include "postern.effective" . | fromYaml) "path" "leaks.github.keysUrl") -}}
 {{- $peers := $policy.to | default (eq $url $usual | ternary (include "postern.publicPeers" (dict "root" .root) | fromYamlArray) list) -}}
+{{- if or $policy.to (not (include "postern.isProxied" (dict "proxies" .proxies "address" $url))) -}}
 {{- include "postern.egress" (dict "values" (dict "to" $peers "ports" $policy.ports) "addresses" $url "default" 443) -}}
+{{- end -}}
 {{- end -}}
 
 {{/* The address of the API if the console forwards requests to it that people try: the settings of the console. */}}
@@ -175,15 +227,16 @@ spec:
     {{- with $settings.regions }}
     {{- include "postern.regionsEgress" (dict "root" $root "regions" .) | nindent 4 }}
     {{- end }}
-    {{- with include "postern.proxyEgress" . }}
+    {{- $proxies := include "postern.proxies" . | fromYaml }}
+    {{- with include "postern.proxyEgress" (dict "root" $root "proxies" $proxies) }}
     {{- . | nindent 4 }}
     {{- end }}
     {{- if eq .plane "gateway" }}
     {{- with include "postern.addresses" (dict "node" $settings.tracing) }}
-    {{- include "postern.egress" (dict "values" $policy.tracing "addresses" . "default" 4318) | nindent 4 }}
+    {{- with include "postern.outgoingEgress" (dict "proxies" $proxies "values" $policy.tracing "address" . "default" 4318) }}{{ . | nindent 4 }}{{ end }}
     {{- end }}
     {{- with include "postern.at" (dict "tree" $settings "path" "usage.export.url") }}
-    {{- include "postern.egress" (dict "values" $policy.usageExport "addresses" . "default" 80) | nindent 4 }}
+    {{- with include "postern.outgoingEgress" (dict "proxies" $proxies "values" $policy.usageExport "address" . "default" 80) }}{{ . | nindent 4 }}{{ end }}
     {{- end }}
     {{- $upstream := $settings.upstream.addresses | default (list (include "postern.at" (dict "tree" $settings "path" "upstream.url"))) }}
     {{- include "postern.egress" (dict "values" $policy.upstream "addresses" ($upstream | join ",") "default" 80) | nindent 4 }}
@@ -198,21 +251,21 @@ spec:
     {{- include "postern.egress" (dict "values" $policy.database "addresses" (include "postern.at" (dict "tree" $settings "path" "database.url")) "default" 5432) | nindent 4 }}
     {{- end }}
     {{- with include "postern.at" (dict "tree" $settings "path" "console.webhook.url") }}
-    {{- include "postern.egress" (dict "values" $policy.webhook "addresses" . "default" 443) | nindent 4 }}
+    {{- with include "postern.outgoingEgress" (dict "proxies" $proxies "values" $policy.webhook "address" . "default" 443) }}{{ . | nindent 4 }}{{ end }}
     {{- end }}
     {{- $ofWorkspaces := ($settings.webhooks | default dict).workspaces | default dict }}
     {{- if $ofWorkspaces.enabled }}
-    {{- include "postern.workspaceWebhooksEgress" (dict "root" $root "settings" $ofWorkspaces) | nindent 4 }}
+    {{- with include "postern.workspaceWebhooksEgress" (dict "root" $root "settings" $ofWorkspaces "proxies" $proxies) }}{{ . | nindent 4 }}{{ end }}
     {{- end }}
     {{- if and ($settings.leaks | default dict).enabled (not (include "postern.hasFile" (merge (dict "path" "leaks.github.keysFile") .))) }}
-    {{- include "postern.leakKeysEgress" . | nindent 4 }}
+    {{- with include "postern.leakKeysEgress" (merge (dict "proxies" $proxies) .) }}{{ . | nindent 4 }}{{ end }}
     {{- end }}
     {{- with include "postern.triedApi" $settings }}
-    {{- include "postern.egress" (dict "values" $policy.triedRequests "addresses" . "default" 443) | nindent 4 }}
+    {{- with include "postern.outgoingEgress" (dict "proxies" $proxies "values" $policy.triedRequests "address" . "default" 443) }}{{ . | nindent 4 }}{{ end }}
     {{- end }}
     {{- $issuer := include "postern.at" (dict "tree" $settings "path" "console.oidc.issuer") }}
     {{- if or $issuer $policy.identityProvider.ports }}
-    {{- include "postern.egress" (dict "values" $policy.identityProvider "addresses" $issuer "default" 443) | nindent 4 }}
+    {{- with include "postern.outgoingEgress" (dict "proxies" $proxies "values" $policy.identityProvider "address" $issuer "default" 443) }}{{ . | nindent 4 }}{{ end }}
     {{- end }}
     {{- end }}
     {{- with $policy.extraEgress }}

@@ -296,6 +296,78 @@ describe.skipIf(!has(HELM))('the NetworkPolicy allows what a feature connects to
   })
 })
 
+/** What is called outside, by https, at addresses on ports of its own. */
+const CALLED = {
+  tracing: { endpoint: 'https://traces.example.com:4101' },
+  usage: { export: { url: 'https://usage.example.com:4102' } },
+  console: {
+    publicUrl: 'https://k',
+    oidc: { issuer: 'https://login.example.com:4103', clientId: 'p' },
+    webhook: { url: 'https://hooks.corp.example:4104' },
+    gatewayUrl: 'https://api.example.com:4105',
+  },
+  leaks: { enabled: true, github: { keysUrl: 'https://mirror.example.com:4106/keys' } },
+  webhooks: { workspaces: { enabled: true, allowedCidrs: ['10.7.0.0/16'] } },
+}
+const PORTS = [4101, 4102, 4103, 4104, 4105, 4106]
+const HTTPS_PROXY = 'http://proxy.example.com:3128'
+
+/** The ports on which a plane reaches any private address, and 443 for the public Internet. */
+function direct(outgoing: object, ...rows: readonly Values[]): readonly number[] {
+  const secrets = { console: { webhook: { secret: OF_SECRET } } }
+  const rendering = policies(config({ ...CALLED, outgoing }), { secrets }, ...rows)
+  expect(rendering.stderr).toBe('')
+  const open = (address: string, port: number) =>
+    (['gateway', 'console'] as const).some(pod => allows(rendering, pod, address, port))
+  return [...PORTS.filter(port => open(PRIVATE, port)), ...(open('93.184.216.34', 443) ? [443] : [])]
+}
+
+describe.skipIf(!has(HELM))('beside an egress proxy', () => {
+  it('what is called through it has no direct way, and without one it has', () => {
+    expect(direct({})).toEqual([...PORTS, 443])
+    expect(direct({ httpsProxy: HTTPS_PROXY })).toEqual([])
+    expect(direct({}, proxy('HTTPS_PROXY', HTTPS_PROXY))).toEqual([])
+    expect(direct({}, { secrets: { outgoing: { httpsProxy: OF_SECRET } } })).toEqual([])
+    expect(direct({ httpProxy: HTTPS_PROXY })).toEqual([...PORTS, 443])
+  })
+
+  it.each<[string, readonly string[], readonly number[]]>([
+    ['a name', ['login.example.com'], [4103]],
+    ['a domain', ['.corp.example', 'other.example'], [4104]],
+    ['a name with a port', ['*.example.com:4105'], [4101, 4102, 4103, 4105, 4106]],
+    ['a part of a name', ['ogin.example.com'], []],
+    ['networks', ['10.0.0.0/8', 'fd00::/8'], []],
+    ['everything', ['*'], [...PORTS, 443]],
+  ])('what NO_PROXY names is called directly: %s', (_, noProxy, ports) => {
+    expect(direct({ httpsProxy: HTTPS_PROXY, noProxy })).toEqual(ports)
+    const named = [
+      { name: 'https_proxy', value: HTTPS_PROXY },
+      { name: 'NO_PROXY', value: noProxy.join(', ') },
+    ]
+    expect(direct({}, { pod: { extraEnv: named } })).toEqual(ports)
+  })
+
+  it('an address goes directly where NO_PROXY has addresses, and all does where a Secret holds it', () => {
+    const oidc = { ...CALLED.console.oidc, issuer: 'https://10.1.2.3:4103' }
+    const issuer = config({ console: { ...CALLED.console, oidc } })
+    expect(direct({ httpsProxy: HTTPS_PROXY, noProxy: ['10.0.0.0/8'] }, issuer)).toEqual([4103])
+    const unknown = { pod: { extraEnv: [{ name: 'NO_PROXY', valueFrom: { secretKeyRef: {} } }] } }
+    expect(direct({ httpsProxy: HTTPS_PROXY }, unknown)).toEqual([...PORTS, 443])
+  })
+
+  it('named peers and allowed private receivers of webhooks stay reachable', () => {
+    const to = [{ ipBlock: { cidr: '10.1.0.0/16' } }]
+    expect(direct({ httpsProxy: HTTPS_PROXY }, { networkPolicy: { identityProvider: { to } } })).toEqual([
+      4103,
+    ])
+    const rendering = policies(config({ ...CALLED, outgoing: { httpsProxy: HTTPS_PROXY } }), {
+      secrets: { console: { webhook: { secret: OF_SECRET } } },
+    })
+    expect(allows(rendering, 'console', '10.7.0.1', 443)).toBe(true)
+    expect(allows(rendering, 'console', '10.1.2.3', 3128)).toBe(true)
+  })
+})
+
 const WORKSPACES = { enabled: true }
 const webhooks = (more: object = {}) =>
   policies(config({ webhooks: { workspaces: { ...WORKSPACES, ...more } } }))
