@@ -50,8 +50,11 @@ test('webhooks test says whether the test is sent: of several within a minute on
   admin.answers(says(200, { url: ADDRESS, sent: true }), says(200, { url: ADDRESS, sent: false }))
   expect(await run()).toMatchObject({ code: 0, stdout: `A test is sent to ${ADDRESS}.` })
   expect(await run()).toMatchObject({
-    code: 69,
+    code: 65,
     stdout: '',
-    stderr: expect.stringContaining('No test is sent'),
+    stderr: expect.stringMatching(/No second test is sent to .*Try again after the next full minute/),
   })
+  admin.answers(says(200, { url: ADDRESS, sent: false }))
+  const json = await runPosternHere(['webhooks', 'test', '--workspace', 'ws_1', '--json'], admin.env)
+  expect([json.code, json.stdout, JSON.parse(json.stderr).code]).toEqual([65, '', 'rejected'])
 })

@@ -117,10 +117,11 @@ async function remove(
 async function test({ client, host, json }: AdminSession, path: string): Promise<void> {
   const response = await client.send({ method: 'POST', path: `${path}/test` })
   const { url, sent } = readResponse(client, tested, response)
-  if (json) return host.write(`${response.text}\n`)
-  if (sent) return host.write(`A test is sent to ${plainText(url)}.\n`)
-  throw new CliError(
-    'No test is sent: there is one a minute at most. Try again in a minute',
-    EXIT.unavailable,
-  )
+  if (!sent) {
+    throw new CliError(
+      `No second test is sent to ${plainText(url)}: one was in this minute of the console's clock, and there is one a minute at most. Try again after the next full minute`,
+      EXIT.rejected,
+    )
+  }
+  host.write(json ? `${response.text}\n` : `A test is sent to ${plainText(url)}.\n`)
 }

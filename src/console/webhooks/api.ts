@@ -141,7 +141,7 @@ const TEST = adminCall({
   body: noFields,
   response: Type.Object({
     url: Type.String({ description: 'Where it is sent' }),
-    sent: Type.Boolean({ description: 'False if a test was sent within this minute' }),
+    sent: Type.Boolean({ description: 'False if a test was sent in this minute of the console’s clock' }),
   }),
   errors: ERRORS,
   handle: async (parts, { request }) => {

@@ -249,7 +249,7 @@ function testNotice({ test }: Pick<DeliveriesView, 'test'>): Html | null {
   if (test === 'sent')
     return html`<p class="notice" role="status">A test is being sent. Reload this page to see its response.</p>`
   if (test !== 'repeated') return null
-  return html`<p class="notice warn" role="status">No second test was sent: there is one a minute at most. The last one is in the list below.</p>`
+  return html`<p class="notice warn" role="status">No second test was sent: one was sent in this minute. It is in the list below. Try again after the next full minute.</p>`
 }
 
 function testForm({ csrfToken }: Frame, { path }: Pick<DeliveriesView, 'path'>): Html {
