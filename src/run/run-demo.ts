@@ -73,14 +73,13 @@ export async function runDemo(
     webhookUrl: `${upstreamUrl}${WEBHOOK_PATH}`,
   } as const
   const prepare = ({ app, internal }: Console) =>
-    quietly(
-      context.logger,
-      () => makeHistory({ ...history, app, internal }),
-      // Settings may forbid a part of it, and the demo works without.
-    ).catch((error: unknown) =>
+    // Settings may forbid a part of it, and the demo works without.
+    makeHistory({ ...history, app, internal }).catch((error: unknown) =>
       host.writeError(`${describeError(error)}: the demo goes on without the rest\n`),
     )
-  const addresses = await runUntilSignal(context, [
+  const signInUrl = () => new URL(oneTimeLink.path, settings.config.console.publicUrl).href
+  const { atTerminal, environment } = host
+  const starts = [
     () => startConsole(context, { announcer, oneTimeLink, clock }, prepare),
     async () => {
       gateway = await startGateway(context)
@@ -88,18 +87,17 @@ export async function runDemo(
       introduced = gateway.introduced
       return gateway
     },
-  ])
-  if (!(await settlesInTime(introduced, INTRODUCTION_DEADLINE_MS))) host.writeError(NOT_INTRODUCED)
-  const signInUrl = () => new URL(oneTimeLink.path, settings.config.console.publicUrl).href
-  const { atTerminal, environment } = host
-  // The lines about its own two keys would stand in the middle of the text, and behind its end.
-  await quietly(context.logger, async () => {
+  ]
+  const greet = async (addresses: Readonly<Record<string, string>>) => {
+    if (!(await settlesInTime(introduced, INTRODUCTION_DEADLINE_MS))) host.writeError(NOT_INTRODUCED)
     const moved = describeOtherPorts(flags, addresses)
     const isSample = settings.config.upstream.url === upstreamUrl
     const facts = { atTerminal, moved, isSample, isOverSsh: environment['SSH_CONNECTION'] !== undefined }
     const text = await writeIntroduction(settings.config, addresses, { signInUrl: signInUrl(), ...facts })
     await introduce(host, text)
-  })
+  }
+  // Lines about its start and its own keys would stand before the text, and in the middle of it.
+  await quietly(context.logger, () => runUntilSignal(context, starts, greet))
   if (!atTerminal) return
   createInterface({ input: host.streams.input }).on('line', () => {
     oneTimeLink.renew()
@@ -108,7 +106,7 @@ export async function runDemo(
 }
 
 /** Without the lines of information. */
-async function quietly(logger: Logger, run: () => Promise<void>): Promise<void> {
+async function quietly(logger: Logger, run: () => Promise<unknown>): Promise<void> {
   const { level } = logger
   if (logger.isLevelEnabled('warn')) logger.level = 'warn'
   try {

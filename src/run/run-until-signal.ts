@@ -129,11 +129,13 @@ function listParts(planes: readonly Plane[], config: Config): Part[] {
  * Listens on the ops port, starts each plane and listens with it before the next, logs the addresses in one line, and drains
  * on a signal or an uncaught exception.
  * @param starts each builds a plane; waits while a dependency that it needs is down
+ * @param greet what to do before that line is logged
  * @returns the addresses, once all planes listen
  */
 export async function runUntilSignal(
   context: ProcessContext,
   starts: readonly (() => Promise<PlaneRun>)[],
+  greet: (addresses: Readonly<Record<string, string>>) => Promise<void> = async () => {},
 ): Promise<Record<string, string>> {
   const { config, logger } = context
   const running: Running = { planes: null }
@@ -161,6 +163,7 @@ export async function runUntilSignal(
   }
   addresses['ops'] = opsAddress
   running.planes = planes
+  await greet(addresses)
   // Supervisors and tests wait for this line, so it is logged at every level.
   if (logger.level !== 'silent') logger.child({}, { level: 'info' }).info(addresses, 'listening')
   return addresses

@@ -172,6 +172,13 @@ test('the audit log with the made-up history is a chain in the order of time', a
   expect(times).toEqual(times.toSorted().toReversed())
 })
 
+test('the demo prints its text before any line of its log', async () => {
+  const isLog = (line: string) => line.startsWith('{')
+  await until('the demo has logged that it listens', () => demo.log.some(({ msg }) => msg === 'listening'))
+  const end = demo.lines.findIndex(line => line.includes('Press Ctrl-C to stop'))
+  expect(demo.lines.slice(0, end).filter(isLog)).toEqual([])
+})
+
 test('the demo logs no failure while it starts', async () => {
   await until('the demo has logged that it listens', () => demo.log.some(({ msg }) => msg === 'listening'))
   const firstUse = demo.log.findIndex(({ msg }) => msg === 'admin request')
