@@ -383,6 +383,25 @@ export function describeOperations(
       expect(await get(running, key.id)).toMatchObject({ state: 'revoked', version: 2 })
       expect(await get(running, ended.key.id)).toMatchObject({ state: 'revoked', version: 2 })
     })
+
+    const testSeveral = severalConsoles ? test : () => {}
+    testSeveral('is noted once, also if two consoles get it at the same time', async () => {
+      const url = await freshUrl()
+      const first = await started(url)
+      const consoles = [first, await started(url)]
+      const { key, secret } = await issue(first)
+      await revoke(first, key.id)
+      const places = ['a', 'b', 'c', 'd', 'e', 'f']
+      for (const place of places) {
+        const payload = { token: secret, url: place }
+        await Promise.all(
+          consoles.map(({ app }) => app.inject({ method: 'POST', url: '/leaks/report', payload })),
+        )
+      }
+      const { entries } = (await first.send('GET', `/admin/v1/audit?keyId=${key.id}`)).body
+      const noted = entries.filter(({ action }) => action === 'key.reported')
+      expect(noted.map(({ detail }) => detail['foundAt']).toSorted()).toEqual(places)
+    })
   })
 
   describe(`the last use of a key, in ${database}`, () => {

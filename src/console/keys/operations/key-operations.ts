@@ -23,6 +23,7 @@ import {
   type KeyAuditEntry,
   type LeakFinding,
 } from '../../platform/audit/entries.ts'
+import { identifyRequest } from '../../platform/http/idempotency.ts'
 import type { OperationContext } from '../../platform/http/request-context.ts'
 import type { Registry } from './registry.ts'
 import {
@@ -255,7 +256,11 @@ export async function reportLeak(
     const audited = { id: newAuditId(nowMs), atMs: nowMs, caller: context.caller }
     const leakEntries = (what: 'key.revoked' | 'key.reported') => [auditLeak(what, record, finding, audited)]
     const audit = leak === 'known' ? [] : leakEntries(leak === 'revoked' ? 'key.revoked' : 'key.reported')
-    return { kind: 'planned', issued: null, replaced, audit, record, digest: key.digest, secret: null }
+    // A revocation is made once by the version of its key, and an entry alone has none.
+    const place = JSON.stringify([keyId, finding.foundAt])
+    const once = leak === 'reported' ? identifyRequest('leak', place, ['leak', {}, {}]) : null
+    return { kind: 'planned', issued: null, replaced, audit, record, digest: key.digest, secret: null, once }
   })
-  return result.kind === 'done' ? { ...result, leak } : result
+  if (result.kind !== 'done') return result
+  return { ...result, leak: result.replayed ? 'known' : leak }
 }

@@ -33,6 +33,8 @@ export interface PlannedChange extends KeyChange {
   readonly record: KeyRecord
   readonly digest: string
   readonly secret: Secret | null
+  /** What is done once, also by several consoles: a second one is answered like a repeated request. */
+  readonly once?: Idempotency | null
 }
 
 export type OperationRejection =
@@ -130,13 +132,14 @@ async function save(
   idempotency: Idempotency | null,
 ): Promise<CommitOutcome> {
   // It is shown once, and goes no further.
-  const { secret: _secret, ...change } = planned
+  const { secret: _secret, once = null, ...change } = planned
+  const identity = idempotency ?? once
   const { issued, replaced, audit, record } = change
   const isNothing = issued === null && replaced === null && audit.length === 0
-  if (isNothing && idempotency === null) return { kind: 'committed', pending: [] }
+  if (isNothing && identity === null) return { kind: 'committed', pending: [] }
   const old = issued === null ? null : (replaced?.record ?? null)
   const response =
-    idempotency === null ? null : { ...idempotency, outcome: encodeOutcome({ record, replaced: old }) }
+    identity === null ? null : { ...identity, outcome: encodeOutcome({ record, replaced: old }) }
   const about = { keyId: record.id, workspaceId: record.workspaceId }
   return runChange(about, () => commit({ ...change, response, events: createEvents(planned) }))
 }
