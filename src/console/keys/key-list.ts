@@ -1,4 +1,4 @@
-import { isFinal } from '../../domain/key/key-record.ts'
+import { isFinal, type KeyRecord } from '../../domain/key/key-record.ts'
 import { type FormFields, hidden, searchText, textField } from '../platform/html/form-parts.ts'
 import {
   cell,
@@ -148,6 +148,8 @@ export interface KeyTableView {
   /** Null: keys of all workspaces. */
   readonly workspaceId: string | null
   readonly keys: readonly KeyView[]
+  /** By id, those that replace a key of this page, as far as they exist in its workspace. */
+  readonly successors: ReadonlyMap<string, KeyRecord>
   readonly list: KeyList
   /** Where this page starts; empty for the first. */
   readonly cursor: string
@@ -193,11 +195,10 @@ function sortedHead(label: string, column: KeySort, { workspaceId, list }: KeyTa
 }
 
 function table(view: KeyTableView, nowMs: number, maySelect: boolean): Html {
-  const { workspaceId, keys, list, plans } = view
-  const hintOfKey = new Map(keys.map(({ record }) => [record.id, record.hint]))
+  const { workspaceId, keys, successors, list, plans } = view
   const showsWorkspace = workspaceId === null
   const showsPlan = plans.length > 0 || keys.some(({ record }) => record.plan !== null)
-  const shown = { hintOfKey, showsWorkspace, showsPlan, maySelect, nowMs }
+  const shown = { successors, showsWorkspace, showsPlan, maySelect, nowMs }
   return html`<table class="stacks keys">
     <caption class="hidden">Keys. Order: ${KEY_ORDERS[list.sort]}</caption>
     <thead><tr>${sortedHead('Name', 'name', view)}${showsWorkspace ? html`<th scope="col">Workspace</th>` : null}<th scope="col">Hint</th><th scope="col">State</th><th scope="col">Scopes</th>${showsPlan ? html`<th scope="col">Plan</th>` : null}
@@ -207,20 +208,20 @@ function table(view: KeyTableView, nowMs: number, maySelect: boolean): Html {
 }
 
 interface RowContext {
-  readonly hintOfKey: ReadonlyMap<string, string>
+  readonly successors: ReadonlyMap<string, KeyRecord>
   readonly showsWorkspace: boolean
   readonly showsPlan: boolean
   readonly maySelect: boolean
   readonly nowMs: number
 }
 
-function row(key: KeyView, { hintOfKey, showsWorkspace, showsPlan, maySelect, nowMs }: RowContext): Html {
+function row(key: KeyView, { successors, showsWorkspace, showsPlan, maySelect, nowMs }: RowContext): Html {
   const { record, state } = key
   const { workspaceId } = record
   const isDead = isFinal(state)
   const workspace = html`<span class="breaks"><a href="${keysPath(workspaceId)}">${workspaceId}</a></span>`
   return html`<tr${isDead ? html` class="dead"` : null}>
-    <th scope="row"${maySelect ? html` class="picked"` : null}>${maySelect && !isDead ? box(key) : null}${keyLink(key)}${replacedBy(key, hintOfKey)}</th>
+    <th scope="row"${maySelect ? html` class="picked"` : null}>${maySelect && !isDead ? box(key) : null}${keyLink(key)}${replacedBy(key, successors)}</th>
     ${showsWorkspace ? cell('Workspace', workspace) : null}
     ${cell('Hint', hintHtml(record), 'unnamed')}
     ${cell('State', stateBadge(key), 'unnamed')}
@@ -236,9 +237,12 @@ function box({ record }: KeyView): Html {
   return html`<label class="pick"><input type="checkbox" name="key" value="${record.id}"><span class="hidden">Select ${nameHtml(record)}</span></label>`
 }
 
-/** Names the new key by its hint, or by its id if it is on another page. */
-function replacedBy({ record, state }: KeyView, hintOfKey: ReadonlyMap<string, string>): Html | null {
+function replacedBy({ record, state }: KeyView, successors: ReadonlyMap<string, KeyRecord>): Html | null {
   if (state !== 'retiring' || record.replacedBy === null) return null
-  const name = hintOfKey.get(record.replacedBy) ?? record.replacedBy
-  return html` <a class="small" href="${keyPath(record.workspaceId, record.replacedBy)}">Replaced by <code>${name}</code></a>`
+  const successor = successors.get(record.replacedBy)
+  // An import may name any id.
+  if (successor?.workspaceId !== record.workspaceId) {
+    return html` <span class="small muted">Replaced by a key that was not imported</span>`
+  }
+  return html` <a class="small" href="${keyPath(successor.workspaceId, successor.id)}">Replaced by <code>${successor.hint}</code></a>`
 }

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
-import { keyState } from '../../domain/key/key-record.ts'
+import { type KeyRecord, keyState } from '../../domain/key/key-record.ts'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
 import { select, textField } from '../platform/html/form-parts.ts'
 import { type Html, html, type ListPlace, pageLinks } from '../platform/html/html.ts'
@@ -36,7 +36,7 @@ import {
   readKeyList,
   usualOrder,
 } from './key-list.ts'
-import type { KeyPageParts } from './key-view.ts'
+import type { KeyPageParts, KeyView } from './key-view.ts'
 import { MAX_EXPIRING, type WorkspaceKeyCounts } from './search/count-keys.ts'
 import { KEY_FILTERS, type KeyFilter } from './search/key-query.ts'
 
@@ -74,8 +74,21 @@ async function listKeys(
   const paging = { nextCursor: found.nextCursor, isFirstPage: query.after === null }
   const plan = workspaceId === null ? null : await plans.findPlan(workspaceId)
   const place = { workspaceId, list, cursor: query.after === null ? '' : cursor }
-  const view = { ...place, keys, ...known, plan, counts, matches, ...paging }
+  const successors = await findSuccessors(registry, keys)
+  const view = { ...place, keys, successors, ...known, plan, counts, matches, ...paging }
   return sendPage(reply, keysPage(frame, view))
+}
+
+async function findSuccessors(
+  { stored }: KeyPageParts['registry'],
+  keys: readonly KeyView[],
+): Promise<ReadonlyMap<string, KeyRecord>> {
+  const found = new Map(keys.map(({ record }) => [record.id, record]))
+  const named = keys.flatMap(({ state, record }) => (state === 'retiring' ? (record.replacedBy ?? []) : []))
+  const others = named.filter(id => !found.has(id))
+  if (others.length === 0) return found
+  for (const [id, { record }] of await stored.findByIds(others)) found.set(id, record)
+  return found
 }
 
 interface KeysView extends KeyTableView, KnownNames, ListPlace {

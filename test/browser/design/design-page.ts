@@ -143,7 +143,7 @@ function lists(): Html {
       detail: { name: 'what it is about' },
     }))
   return html`${filterForm(null, readFilterForm({ action: 'key.issued' }), NO_PROBLEMS)}
-    ${keyTable(FRAME, { workspaceId: 'ws_1', keys, list, cursor: '', plans: known.plans })}
+    ${keyTable(FRAME, { workspaceId: 'ws_1', keys, successors: new Map(), list, cursor: '', plans: known.plans })}
     ${card('States', html`<p class="actions">${KEY_STATES.map(state => stateBadge({ state }))}</p>`)}
     ${entryList(entries, new Map(), NOW_MS)}
     ${pageLinks({ nextCursor: 'next', isFirstPage: false }, () => HERE)}`

@@ -36,6 +36,28 @@ test('keys are searched by name, description, hint and id, with any characters',
   expect(none).toContain('value="&quot;&gt;&lt;i&gt;none"')
 })
 
+test('a retiring key links to its successor on any page, and to none that does not exist in its workspace', async () => {
+  const old = await issue('old')
+  const { body } = await world.send('POST', `/admin/v1/keys/${old}/rotate`)
+  const links = (text: string) => [...text.matchAll(/href="([^"]*)">Replaced by <code>([^<]*)/g)]
+  // A search that finds the old key alone.
+  const [link = []] = links(await textOf(`${KEYS}?q=${old}`))
+  expect(link.slice(1)).toEqual([`${KEYS}/${body.key.id}`, body.key.hint])
+  const foreign = await issue('foreign', { workspaceId: 'ws_2' })
+  const imported = [foreign, 'key_01ARZ3NDEKTSV4RRFFQ69G5FAV'].map((replacedBy, index) => ({
+    digest: String(index).repeat(64),
+    hint: `old_…000${index}`,
+    ...{ workspaceId: 'ws_1', name: `imported ${index}`, scopes: ['files:read'] },
+    ...{ expiresAt: new Date(Date.now() + 86_400_000).toISOString(), replacedBy },
+  }))
+  expect((await world.send('POST', '/admin/v1/import', { keys: imported })).body).toMatchObject({
+    imported: 2,
+  })
+  const text = await textOf(`${KEYS}?q=imported`)
+  expect(links(text)).toEqual([])
+  expect(text.match(/Replaced by a key that was not imported/g)).toHaveLength(2)
+})
+
 test('keys are filtered by state and scope, sorted, and counted over all pages', async () => {
   await issue('later', { expiresInDays: DAYS.later })
   await issue('soon', { expiresInDays: DAYS.soon })
