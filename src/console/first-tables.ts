@@ -220,8 +220,9 @@ export const usageTables: SchemaStatements = (dialect, text) => [
     policy ${text} not null, window_seconds integer not null, requests bigint not null, region ${text} not null,
     used bigint not null, percent integer not null, ends_at_ms bigint not null, reported_at_ms bigint not null,
     sent_percent integer not null, sent_at_ms bigint not null)`,
-  sql`create index limit_uses_by_percent on limit_uses (percent, id)`,
-  sql`create index workspace_limit_uses_by_percent on limit_uses (workspace_id, percent, id)`,
+  // With the end, so that windows that have ended are left out by the index alone.
+  sql`create index limit_uses_by_percent on limit_uses (percent, id, ends_at_ms)`,
+  sql`create index workspace_limit_uses_by_percent on limit_uses (workspace_id, percent, id, ends_at_ms)`,
   sql`create index limit_uses_by_end on limit_uses (ends_at_ms)`,
 ]
 
@@ -267,5 +268,8 @@ export const webhookTables: SchemaStatements = (_dialect, text) => [
   sql`create index webhook_deliveries_by_time on webhook_deliveries (at_ms)`,
   // Partial: most events were delivered.
   sql`create index webhook_deliveries_by_due on webhook_deliveries (receiver, due_at_ms, id)
+    where due_at_ms is not null`,
+  // Whether any is due, without a look at each receiver.
+  sql`create index webhook_deliveries_first_due on webhook_deliveries (due_at_ms, receiver)
     where due_at_ms is not null`,
 ]

@@ -153,7 +153,8 @@ export async function claimDue(tx: Transaction<Tables>, claim: Claim): Promise<C
   await correctTimes(tx, claim, possibleMs)
   const longestWaiting = sql`
     select receiver from webhook_receivers
-    where ${isOfKind(kind)} and (claimed_until_ms <= ${nowMs} or claimed_until_ms > ${possibleMs})
+    where exists (select 1 from webhook_deliveries where due_at_ms <= ${nowMs})
+      and ${isOfKind(kind)} and (claimed_until_ms <= ${nowMs} or claimed_until_ms > ${possibleMs})
       and (paused_until_ms <= ${nowMs} or paused_until_ms > ${possibleMs}) and exists (
       select 1 from webhook_deliveries
       where webhook_deliveries.receiver = webhook_receivers.receiver and due_at_ms <= ${nowMs})
@@ -189,8 +190,7 @@ async function correctTimes(
   // After a failed attempt the event's own time may be right.
   await sql`
     update webhook_deliveries set due_at_ms = ${nowMs}
-    where receiver in (select receiver from webhook_receivers where ${isOfKind(kind)})
-      and due_at_ms > ${possibleMs + MAX_RETRY_DELAY_MS}`.execute(tx)
+    where ${isOfKind(kind)} and due_at_ms > ${possibleMs + MAX_RETRY_DELAY_MS}`.execute(tx)
 }
 
 function isOfKind(kind: ReceiverKind): RawBuilder<unknown> {
