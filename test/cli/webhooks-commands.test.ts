@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { startConsoleWithCommands } from '../support/console-commands.ts'
 import { runPosternHere } from '../support/postern-here.ts'
-import { ScriptedAdmin, says } from '../support/scripted-admin.ts'
+import { breaksOff, ScriptedAdmin, says } from '../support/scripted-admin.ts'
 
 const ADDRESS = 'https://8.8.8.8/in'
 
@@ -41,6 +41,18 @@ test('webhooks set does not say that its secret is stored nowhere: the console s
   )
   expect([code, stdout]).toEqual([0, 'whsec_AAAA'])
   expect(stderr).toContain('It is shown only once: save it now.')
+})
+
+test('webhooks remove does not say that there was none where its first request may have removed it', async () => {
+  const admin = await ScriptedAdmin.start()
+  onTestFinished(() => admin.stop())
+  const run = () => runPosternHere(['webhooks', 'remove', '--workspace', 'ws_1', '--yes'], admin.env)
+  admin.answers(breaksOff, says(200, { removed: false }))
+  expect(await run()).toMatchObject({ code: 0, stdout: expect.stringContaining('may have removed it') })
+  admin.answers(breaksOff, says(200, { removed: true }))
+  expect((await run()).stdout).toBe('Removed the webhook of workspace ws_1.')
+  admin.answers(says(200, { removed: false }))
+  expect((await run()).stdout).toBe('Nothing to remove.')
 })
 
 test('webhooks test says whether the test is sent: of several within a minute one is', async () => {

@@ -1,7 +1,10 @@
 import { beforeEach, expect, test } from 'vitest'
 import { Outbox } from '../../src/console/announcing/outbox.ts'
 import { createInEachRegion } from '../../src/console/announcing/regions.ts'
+import { changeSelected } from '../../src/console/keys/bulk-change.ts'
+import type { Registry } from '../../src/console/keys/index.ts'
 import { type PlannedChange, runOperation } from '../../src/console/keys/operations/run-operation.ts'
+import { DatabaseUnavailable } from '../../src/console/platform/database/database-unavailable.ts'
 import { encodeOutcome } from '../../src/console/platform/http/idempotency.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { messagesOf } from '../support/messages.ts'
@@ -70,4 +73,28 @@ test('an operation that keeps losing races fails after several attempts', async 
   const attempt = { kind: 'planned', issued: null, replaced: late, record: late.record } as const
   const plan = async () => ({ ...attempt, digest: key.digest, audit: [], secret: null })
   await expect(runOperation(parts, 'revoke', context, plan)).rejects.toThrow(/8 attempts: other changes/)
+})
+
+test('of several keys of which other changes keep one from being changed, each has its own outcome', async () => {
+  const [free, contended] = [someKey(), someKey()]
+  for (const key of [free, contended]) await insert(repository, key)
+  const commit: typeof parts.commit = async change =>
+    change.replaced?.record.id === contended.record.id ? { kind: 'stale' } : parts.commit(change)
+  let ids = 0
+  const listGatewayStatuses = () => Promise.reject(new DatabaseUnavailable('timeout', 'no answer'))
+  const gateways = { listGatewayStatuses }
+  // What suspending several keys uses of it.
+  const registry = {
+    ...{ ...parts, commit, gateways, timers: new ManualTimers() },
+    newAuditId: () => `audit_${ids++}`,
+  } as unknown as Registry
+  const keys = [free, contended].map(({ record }) => ({
+    record,
+    state: 'active' as const,
+    lastUsedAtMs: null,
+  }))
+  const suspend = (some: typeof keys) =>
+    changeSelected(registry, some, 'suspend', { ...context, idempotency: null })
+  expect((await suspend(keys)).keys.map(({ outcome }) => outcome)).toEqual(['changed', 'gave_up'])
+  expect((await suspend(keys.slice(1))).keys.map(({ outcome }) => outcome)).toEqual(['gave_up'])
 })

@@ -25,6 +25,8 @@ export interface AdminResponse {
   /** The unparsed body. */
   readonly text: string
   readonly json: unknown
+  /** The connection was reset, so that an earlier attempt may have made the change. */
+  readonly isRepeated: boolean
 }
 
 /** The address of the admin API, and its token. */
@@ -96,7 +98,7 @@ export class AdminClient {
     let unconfirmed: DatabaseUnavailableError | null = null
     for (let retries = 0; ; retries++) {
       try {
-        return await this.#fetch(call, request)
+        return { ...(await this.#fetch(call, request)), isRepeated: retries > 0 }
       } catch (error) {
         const isUnavailable = error instanceof DatabaseUnavailableError
         if (isUnavailable && error.madeId !== null) unconfirmed ??= error
@@ -160,7 +162,7 @@ export class AdminClient {
     return body === undefined ? request : { ...request, body: JSON.stringify(body) }
   }
 
-  async #fetch({ path }: AdminRequest, request: RequestInit): Promise<AdminResponse> {
+  async #fetch({ path }: AdminRequest, request: RequestInit): Promise<Omit<AdminResponse, 'isRepeated'>> {
     const response = await fetch(`${this.url}/admin/v1${path}`, request)
     this.consoleMs = readDate(response.headers) ?? this.consoleMs
     const text = await response.text()

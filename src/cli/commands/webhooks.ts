@@ -111,7 +111,10 @@ async function remove(
   const response = await client.send({ method: 'POST', path: `${path}/remove` })
   const { removed: was } = readResponse(client, removed, response)
   if (json) return host.write(`${response.text}\n`)
-  host.write(was ? `Removed the webhook of workspace ${workspace}.\n` : 'Nothing to remove.\n')
+  const nothing = response.isRepeated
+    ? `Workspace ${workspace} has no webhook now: the first of two requests, whose connection broke, may have removed it.`
+    : 'Nothing to remove.'
+  host.write(`${was ? `Removed the webhook of workspace ${workspace}.` : nothing}\n`)
 }
 
 async function test({ client, host, json }: AdminSession, path: string): Promise<void> {

@@ -19,7 +19,12 @@ import { type KeyView, viewAfter } from './key-view.ts'
 import { type BulkProgress, readChangeProgress } from './operations/change-progress.ts'
 import { changeState, type StateStep } from './operations/key-operations.ts'
 import type { Registry } from './operations/registry.ts'
-import type { OperationRejection, OperationResult, OperationSuccess } from './operations/run-operation.ts'
+import {
+  GaveUp,
+  type OperationRejection,
+  type OperationResult,
+  type OperationSuccess,
+} from './operations/run-operation.ts'
 import { type BulkChanged, type BulkChanges, type LivePosition, PlansChanged } from './rows/bulk-rows.ts'
 
 /** After so long a call answers, and another one goes on: clients and proxies give up on one that takes minutes. */
@@ -242,7 +247,7 @@ export class WaitAllowance {
 /** What became of one of several keys. `unknown`: the database did not say. */
 export interface ChangedKey {
   readonly key: KeyView
-  readonly outcome: 'changed' | 'unchanged' | 'final' | 'unknown'
+  readonly outcome: 'changed' | 'unchanged' | 'final' | 'gave_up' | 'unknown'
 }
 
 export interface SelectedOutcome {
@@ -254,7 +259,7 @@ export interface SelectedOutcome {
 /**
  * Changes each key by itself, with its own audit entry, all at once: on PostgreSQL their reads, their commits and the end of their
  * announcements are shared, so that a hundred keys cost a few round trips.
- * @throws if all fail, or one for another reason than a database that does not say
+ * @throws if all fail, or one for another reason than a database that does not say, or other changes of the key
  */
 export async function changeSelected(
   registry: Registry,
@@ -265,7 +270,9 @@ export async function changeSelected(
   const results = await Promise.allSettled(
     keys.map(({ record }) => changeState(registry, step, record.id, context)),
   )
-  const failures = results.filter(result => result.status === 'rejected')
+  const failures = results.flatMap(result =>
+    result.status === 'rejected' && !(result.reason instanceof GaveUp) ? result : [],
+  )
   const fault = failures.find(({ reason }) => findTrouble(reason) === null)
   if (fault !== undefined || failures.length === keys.length) throw (fault ?? failures[0])?.reason
   const done = results.flatMap(result =>
@@ -274,17 +281,15 @@ export async function changeSelected(
   return {
     keys: keys.map((key, index) => {
       const result = results[index]
-      return describeOne(registry, key, result?.status === 'fulfilled' ? result.value : null)
+      if (result?.status === 'fulfilled') return describeOne(registry, key, result.value)
+      return { key, outcome: result?.reason instanceof GaveUp ? 'gave_up' : 'unknown' }
     }),
     progress: await readBulkProgress(registry, done),
   }
 }
 
-/** @param result null: it failed */
-function describeOne(registry: Registry, before: KeyView, result: OperationResult | null): ChangedKey {
-  if (result === null || (result.kind !== 'done' && result.kind !== 'final')) {
-    return { key: before, outcome: 'unknown' }
-  }
+function describeOne(registry: Registry, before: KeyView, result: OperationResult): ChangedKey {
+  if (result.kind !== 'done' && result.kind !== 'final') return { key: before, outcome: 'unknown' }
   if (result.kind === 'final') return { key: { ...before, state: result.state }, outcome: 'final' }
   const outcome = result.changed ? 'changed' : 'unchanged'
   return { key: viewAfter(result.record, before, registry), outcome }

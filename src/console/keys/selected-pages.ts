@@ -183,6 +183,7 @@ function outcomePage(frame: Frame, selection: Selection, { keys, progress }: Sel
     changed: `${done.charAt(0).toUpperCase()}${done.slice(1)}`,
     unchanged: 'Nothing to change',
     final: 'Had ended before',
+    gave_up: 'Not changed: others kept changing it. Try again',
     unknown: 'Not known: look at the key before you try again',
   }
   const outcomes = new Map(keys.map(({ key, outcome }) => [key.record.id, texts[outcome]]))

@@ -83,6 +83,9 @@ export interface OperationParts extends Pick<KeyRows, 'stored' | 'commit' | 'res
   readonly count: OperationCounter
 }
 
+/** Nothing was changed: others changed the same key each time before. */
+export class GaveUp extends Error {}
+
 type Plan = () => Promise<PlannedChange | OperationRejection>
 
 /**
@@ -114,7 +117,7 @@ export function runOperation(
       if (committed.kind === 'repeated') return replay(parts, committed.earlier)
       outcome = committed.kind
     }
-    throw new Error(`Gave up after ${MAX_ATTEMPTS} attempts: ${GIVE_UP_REASONS[outcome]}`)
+    throw new GaveUp(`Gave up after ${MAX_ATTEMPTS} attempts: ${GIVE_UP_REASONS[outcome]}`)
   })
 }
 
