@@ -169,7 +169,7 @@ export const upstream = section({
       minimum: 0,
       maximum: 1_000_000,
       description:
-        'Requests that may wait for a connection; beyond that, requests of the workspace with the most waiting get 503 `overloaded` first. With 0 none waits, and a workspace that holds all connections gives way to none',
+        'Requests that may wait for a connection; beyond that, requests of the workspace with the most waiting get 503 `overloaded` first. With 0 none waits, and a workspace that holds all connections gives way to none; with 1 a request that waits gives way to none',
     }),
     maxWaitMs: milliseconds({ default: 5000, description: 'Time that a request may wait for a connection' }),
   }),

@@ -79,6 +79,12 @@ test('a queue of size 0 is always full, and no request is displaced', () => {
   expect([shares.isQueueFull, shares.displacedFor('b')]).toEqual([true, undefined])
 })
 
+test('in a queue of size 1 the request that waits keeps its place', () => {
+  const shares = sharesOf(1, 1)
+  for (const name of ['a1', 'a2']) use(shares, of('a', name))
+  expect([shares.isQueueFull, shares.displacedFor('b')]).toEqual([true, undefined])
+})
+
 test('requests are overdue after the maximum wait', () => {
   const shares = sharesOf(1, 9, 10)
   use(shares, of('x'))
