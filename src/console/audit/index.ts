@@ -3,12 +3,10 @@ import { type ChainHead, createAuditQueue, isInChain, readHead, signAgain } from
 import type { AuditedDatabase } from '../platform/audit/mac.ts'
 import type { Capability } from '../platform/capability.ts'
 import type { ConsoleContext } from '../platform/console-context.ts'
-import { filteredListRoutes } from '../platform/html/page-request.ts'
-import { ALL_AUDIT, WORKSPACES } from '../platform/html/paths.ts'
 import { bindCalls } from '../platform/http/calls.ts'
 import { keepUp } from '../platform/jobs/timers.ts'
 import { AUDIT_CALLS } from './api.ts'
-import { type AuditPageParts, sendAuditFile, showAudit } from './pages.ts'
+import { type AuditPageParts, auditRoutes } from './pages.ts'
 
 export { AUDIT_CALLS } from './api.ts'
 export { type ChainReport, NoAuditChain, verifyAudit } from './verify.ts'
@@ -29,15 +27,7 @@ export function createAudit(context: ConsoleContext, { database, stored: keys }:
   let endUpkeep = () => {}
   return {
     calls: bindCalls(AUDIT_CALLS, { database }),
-    registerPages(scope) {
-      const parts = { database, keys, clock, keyPrefix: config.keys.prefix }
-      filteredListRoutes(scope, {
-        own: `${WORKSPACES}/:workspaceId/audit`,
-        all: ALL_AUDIT,
-        show: (...request) => showAudit(parts, ...request),
-        sendFile: (...request) => sendAuditFile(database, ...request),
-      })
-    },
+    registerPages: scope => auditRoutes(scope, { database, keys, clock, keyPrefix: config.keys.prefix }),
     start() {
       endUpkeep = startUpkeep({ ...context, database })
     },

@@ -1,4 +1,4 @@
-import type { FastifyReply } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import { isWorkspaceId, type KeyRecord, type KeysById } from '../../domain/key/key-record.ts'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
@@ -47,8 +47,14 @@ import {
   pageLinks,
 } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
-import { createFrame, readCursor, readQuery, sendPage } from '../platform/html/page-request.ts'
-import { auditPath, FIND_KEY, keyPath } from '../platform/html/paths.ts'
+import {
+  createFrame,
+  filteredListRoutes,
+  readCursor,
+  readQuery,
+  sendPage,
+} from '../platform/html/page-request.ts'
+import { ALL_AUDIT, auditPath, FIND_KEY, keyPath, WORKSPACES } from '../platform/html/paths.ts'
 import { ApiError } from '../platform/http/api-error.ts'
 import { type FileFormat, ROWS_AT_ONCE, sendFile } from '../platform/http/send-file.ts'
 import { entryJson } from './api.ts'
@@ -64,8 +70,17 @@ export interface AuditPageParts {
   readonly keyPrefix: string
 }
 
+export function auditRoutes(scope: FastifyInstance, parts: AuditPageParts): void {
+  filteredListRoutes(scope, {
+    own: `${WORKSPACES}/:workspaceId/audit`,
+    all: ALL_AUDIT,
+    show: (...request) => showAudit(parts, ...request),
+    sendFile: (...request) => sendAuditFile(parts.database, ...request),
+  })
+}
+
 /** The entries that meet the conditions of the address, newest first. @param workspaceId null: of all workspaces */
-export async function showAudit(
+async function showAudit(
   { database, keys, clock, keyPrefix }: AuditPageParts,
   reply: FastifyReply,
   workspaceId: string | null,
@@ -309,7 +324,7 @@ const COLUMNS = [
 ] as const
 
 /** The entries of a page's filter, newest first, as a file. */
-export function sendAuditFile(
+function sendAuditFile(
   database: ReadableAudit,
   reply: FastifyReply,
   { workspaceId, format }: { readonly workspaceId: string | null; readonly format: FileFormat },

@@ -1,4 +1,4 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
@@ -13,7 +13,15 @@ import {
 } from '../platform/html/form-parts.ts'
 import { cell, type Html, html, type ListPlace, lastUsed, pageLinks } from '../platform/html/html.ts'
 import { type Frame, page, workspaceName } from '../platform/html/layout.ts'
-import { createFrame, readQuery, sendPage, signedInPerson } from '../platform/html/page-request.ts'
+import {
+  createFrame,
+  notFound,
+  readQuery,
+  requireWorkspace,
+  SHOWS,
+  sendPage,
+  signedInPerson,
+} from '../platform/html/page-request.ts'
 import {
   ALL_KEYS,
   ALL_USAGE,
@@ -35,14 +43,25 @@ export interface WorkspacePageParts extends WorkspaceSources {
   readonly keyPrefix: string
 }
 
+export function workspaceRoutes(scope: FastifyInstance, parts: WorkspacePageParts): void {
+  scope.get('/', SHOWS, async (request, reply) => reply.redirect(startPath(request), 303))
+  scope.get(WORKSPACES, SHOWS, (_, reply) => showWorkspaces(parts, reply))
+  scope.get(`${WORKSPACES}/:workspaceId`, SHOWS, async (request, reply) =>
+    reply.redirect(keysPath(requireWorkspace(request)), 303),
+  )
+  scope.get(`${WORKSPACES}/*`, SHOWS, async () => {
+    throw notFound()
+  })
+}
+
 /** A person with one workspace goes straight to it. */
-export function startPath(request: FastifyRequest): string {
+function startPath(request: FastifyRequest): string {
   const { workspaces, administrator } = signedInPerson(request)
   const [first] = workspaces
   return first !== undefined && workspaces.length === 1 && !administrator ? keysPath(first) : WORKSPACES
 }
 
-export async function showWorkspaces(
+async function showWorkspaces(
   { clock, keyPrefix, ...sources }: WorkspacePageParts,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
