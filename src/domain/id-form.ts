@@ -19,6 +19,8 @@ export function isId(kind: IdKind, text: string): boolean {
   return FORMS[kind].test(text)
 }
 
+export const KEY_ID_EXPECTED = 'a key id'
+
 export function isKeyId(text: string): boolean {
   return isId('key', text)
 }

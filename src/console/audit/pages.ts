@@ -16,6 +16,7 @@ import {
   checkKeyId,
   checkSpan,
   downloads,
+  filteredListRoutes,
   filterQuery,
   foldedFilters,
   keyIdInput,
@@ -47,13 +48,7 @@ import {
   pageLinks,
 } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
-import {
-  createFrame,
-  filteredListRoutes,
-  readCursor,
-  readQuery,
-  sendPage,
-} from '../platform/html/page-request.ts'
+import { createFrame, readCursor, readQuery, sendPage } from '../platform/html/page-request.ts'
 import { ALL_AUDIT, auditPath, FIND_KEY, keyPath, WORKSPACES } from '../platform/html/paths.ts'
 import { ApiError } from '../platform/http/api-error.ts'
 import { type FileFormat, ROWS_AT_ONCE, sendFile } from '../platform/http/send-file.ts'

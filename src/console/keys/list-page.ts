@@ -37,8 +37,8 @@ import {
   usualOrder,
 } from './key-list.ts'
 import type { KeyPageParts, KeyView } from './key-view.ts'
-import { MAX_EXPIRING, type WorkspaceKeyCounts } from './search/count-keys.ts'
-import { KEY_FILTERS, type KeyFilter } from './search/key-query.ts'
+import type { WorkspaceKeyCounts } from './search/count-keys.ts'
+import { KEY_FILTERS, type KeyFilter, MAX_EXPIRING } from './search/key-query.ts'
 
 /** Lists of keys. */
 export function listRoutes(scope: FastifyInstance, sources: KeyPageParts): void {

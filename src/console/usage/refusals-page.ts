@@ -8,6 +8,7 @@ import {
   checkKeyId,
   checkSpan,
   downloads,
+  filteredListRoutes,
   filterQuery,
   foldedFilters,
   keyIdInput,
@@ -37,7 +38,7 @@ import {
   pageLinks,
 } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
-import { createFrame, filteredListRoutes, readQuery, sendPage } from '../platform/html/page-request.ts'
+import { createFrame, readQuery, sendPage } from '../platform/html/page-request.ts'
 import { ALL_REFUSALS, FIND_KEY, keyPath, refusalsPath, WORKSPACES } from '../platform/html/paths.ts'
 import { ApiError } from '../platform/http/api-error.ts'
 import { type FileFormat, sendFile } from '../platform/http/send-file.ts'

@@ -7,7 +7,7 @@ import { isLive } from '../../platform/database/key-row.ts'
 import { listAsRows, whereClause } from '../../platform/database/query-parts.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import type { UnusedCounts } from '../../usage/index.ts'
-import { EXPIRING_SOON_MS, isSelected, type KeyFilter, type KeySelector } from './key-query.ts'
+import { EXPIRING_SOON_MS, isSelected, type KeyFilter, type KeySelector, MAX_EXPIRING } from './key-query.ts'
 import {
   findByIndex,
   inWorkspaces,
@@ -224,8 +224,6 @@ export async function countForSync(
 
 /** Keys of a workspace that are counted at most, for pages that are read often: some milliseconds. */
 export const MAX_COUNTED = 5000
-/** Expiring keys of a larger workspace that are counted at most. */
-export const MAX_EXPIRING = 1000
 
 export interface WorkspaceKeyCounts {
   /** Null if the workspace has more keys than are counted. */

@@ -75,6 +75,8 @@ export interface KeySearchPage {
 }
 
 export const EXPIRING_SOON_MS = 14 * 86_400_000
+/** Expiring keys of a workspace with more than `MAX_COUNTED` that are counted at most. */
+export const MAX_EXPIRING = 1000
 
 /** Filters of the key list; `expiring` keys are also `active`. */
 export const KEY_FILTERS = ['active', 'expiring', 'retiring', 'suspended', 'expired', 'revoked'] as const

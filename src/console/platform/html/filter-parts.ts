@@ -1,8 +1,39 @@
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import { parseInstant } from '../../../domain/form/instant.ts'
 import { isKeyId } from '../../../domain/id-form.ts'
+import { FILE_FORMATS, type FileFormat } from '../http/send-file.ts'
 import { type Problems, textInput } from './form-parts.ts'
 import { type Html, html, type Piece } from './html.ts'
+import { ADMINISTRATION, requireWorkspace, SHOWS } from './page-request.ts'
 import { filePath } from './paths.ts'
+
+/** A list that can be filtered. @param workspaceId null: of all workspaces */
+interface FilteredList {
+  /** Its path in a workspace, and that for administrators. */
+  readonly own: string
+  readonly all: string
+  show(reply: FastifyReply, workspaceId: string | null): Promise<FastifyReply>
+  sendFile(
+    reply: FastifyReply,
+    file: { readonly workspaceId: string | null; readonly format: FileFormat },
+  ): FastifyReply
+}
+
+/** The pages of a list, of a workspace and of all, each also as files. */
+export function filteredListRoutes(scope: FastifyInstance, { own, all, show, sendFile }: FilteredList): void {
+  const lists = [
+    { path: own, options: SHOWS, find: requireWorkspace },
+    { path: all, options: ADMINISTRATION, find: () => null },
+  ]
+  for (const { path, options, find } of lists) {
+    scope.get(path, options, (request, reply) => show(reply, find(request)))
+    for (const format of FILE_FORMATS) {
+      scope.get(`${path}/entries.${format}`, options, async (request, reply) =>
+        sendFile(reply, { workspaceId: find(request), format }),
+      )
+    }
+  }
+}
 
 /** Conditions on what a list shows, as they stand in the address; empty for none. */
 type Conditions = Readonly<Record<string, string>>

@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
+import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 import type { Clock } from '../../../domain/clock.ts'
 import { type IdKind, isId } from '../../../domain/id-form.ts'
 import { isWorkspaceId } from '../../../domain/key/key-record.ts'
@@ -13,7 +13,6 @@ import {
   requirePrincipal,
   seesWorkspace,
 } from '../http/request-context.ts'
-import { FILE_FORMATS, type FileFormat } from '../http/send-file.ts'
 import { type FormFields, textField } from './form-parts.ts'
 import type { Html } from './html.ts'
 import type { Frame } from './layout.ts'
@@ -126,34 +125,6 @@ export const CHANGES = { onRequest: [requirePersonOfForm, requireManager], confi
 export const ADMINISTRATION = { onRequest: [requirePerson, requireAdministrator], config }
 /** Options of routes on which administrators change something. */
 export const ADMINISTRATION_CHANGES = { onRequest: [requirePersonOfForm, requireAdministrator], config }
-
-/** A list that can be filtered. @param workspaceId null: of all workspaces */
-interface FilteredList {
-  /** Its path in a workspace, and that for administrators. */
-  readonly own: string
-  readonly all: string
-  show(reply: FastifyReply, workspaceId: string | null): Promise<FastifyReply>
-  sendFile(
-    reply: FastifyReply,
-    file: { readonly workspaceId: string | null; readonly format: FileFormat },
-  ): FastifyReply
-}
-
-/** The pages of a list, of a workspace and of all, each also as files. */
-export function filteredListRoutes(scope: FastifyInstance, { own, all, show, sendFile }: FilteredList): void {
-  const lists = [
-    { path: own, options: SHOWS, find: requireWorkspace },
-    { path: all, options: ADMINISTRATION, find: () => null },
-  ]
-  for (const { path, options, find } of lists) {
-    scope.get(path, options, (request, reply) => show(reply, find(request)))
-    for (const format of FILE_FORMATS) {
-      scope.get(`${path}/entries.${format}`, options, async (request, reply) =>
-        sendFile(reply, { workspaceId: find(request), format }),
-      )
-    }
-  }
-}
 
 declare module 'fastify' {
   interface FastifyRequest {

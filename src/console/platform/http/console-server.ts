@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { ServerOptions } from 'node:https'
+import { isIP } from 'node:net'
 import { finished, Readable } from 'node:stream'
 import {
   type FastifyError,
@@ -9,7 +10,9 @@ import {
   fastify,
 } from 'fastify'
 import type { Clock } from '../../../domain/clock.ts'
+import { plainAddress } from '../../../domain/form/address.ts'
 import { findStrayKeys, holdsKeyForm, holdsStrayKey, TOKEN_PREFIX } from '../../../domain/key/secret.ts'
+import { compileProxies, findClientAddress } from '../../../http/client-address.ts'
 import { guardConnections } from '../../../http/guard-connections.ts'
 import { noSchemas, requestTimeouts } from '../../../http/server-options.ts'
 import type { ControlLogger } from '../../../observability/control-logger.ts'
@@ -20,7 +23,6 @@ import { ApiError } from './api-error.ts'
 import { rejectUnknownPaths } from './calls.ts'
 import { describeFailure, explainError, explainFault } from './explain-error.ts'
 import { admitBeforeBody, readJsonOnly, requireStorableTarget } from './read-bodies.ts'
-import { noteCallerAddress } from './request-context.ts'
 import { requestValidator } from './validator.ts'
 
 const BODY_LIMIT_BYTES = 64 * 1024
@@ -101,6 +103,20 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
   // The console's is set with its pages: Fastify takes one for each prefix.
   if (parts.listener === 'internal') rejectUnknownPaths(app, 'unknown_path')
   return app
+}
+
+/** Sets the address of each request. Fastify's own `trustProxy` reads no address with a port. */
+function noteCallerAddress(app: FastifyInstance, trustedProxies: readonly string[]): void {
+  const trusted = compileProxies(trustedProxies)
+  app.decorateRequest('callerAddress', 'unknown')
+  app.addHook('onRequest', async request => {
+    const { socket, headers } = request.raw
+    const peer = plainAddress(socket.remoteAddress ?? '')
+    const said = [headers['x-forwarded-for'] ?? []].flat()
+    const forwardedFor = said.length === 0 ? undefined : said.join(',')
+    const address = findClientAddress(peer, trusted, forwardedFor)
+    request.callerAddress = [address, peer].find(text => isIP(text) !== 0) ?? 'unknown'
+  })
 }
 
 function createErrorHandler({ logger }: ServerParts) {

@@ -1,7 +1,7 @@
 import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox'
 import { MAX_CIDRS } from '../../../domain/form/address.ts'
 import { INSTANT_EXPECTED } from '../../../domain/form/instant.ts'
-import { type IdKind, idPattern } from '../../../domain/id-form.ts'
+import { type IdKind, idPattern, KEY_ID_EXPECTED } from '../../../domain/id-form.ts'
 import {
   ALLOWED_CIDRS_EXPECTED,
   type ChosenField,
@@ -25,7 +25,6 @@ const PAGE_LIMIT = '^(?:[1-9][0-9]?|1[0-9][0-9]|200)$'
 
 const CURSOR_EXPECTED = 'a single cursor from an earlier response'
 const LIMIT_EXPECTED = 'a single whole number from 1 to 200'
-export const KEY_ID_EXPECTED = 'a key id'
 
 /** An object with these fields and no others. */
 export function fields<Properties extends TProperties>(properties: Properties): TObject<Properties> {

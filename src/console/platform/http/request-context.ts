@@ -1,10 +1,7 @@
-import { isIP } from 'node:net'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { plainAddress } from '../../../domain/form/address.ts'
+import type { FastifyRequest } from 'fastify'
 import { INSTANT_EXPECTED, parseInstant } from '../../../domain/form/instant.ts'
-import { isKeyId } from '../../../domain/id-form.ts'
+import { isKeyId, KEY_ID_EXPECTED } from '../../../domain/id-form.ts'
 import { isWorkspaceId, WORKSPACE_ID_EXPECTED } from '../../../domain/key/key-record.ts'
-import { compileProxies, findClientAddress } from '../../../http/client-address.ts'
 import {
   allowedWorkspaces,
   type Caller,
@@ -15,7 +12,7 @@ import {
 } from '../access/principal.ts'
 import type { PageOptions } from '../database/query-parts.ts'
 import { ApiError, invalidField } from './api-error.ts'
-import { KEY_ID_EXPECTED, type PageQuery } from './fields.ts'
+import type { PageQuery } from './fields.ts'
 import { type Idempotency, identifyRequest } from './idempotency.ts'
 
 declare module 'fastify' {
@@ -35,20 +32,6 @@ declare module 'fastify' {
 }
 
 const VISIBLE_ASCII = /^[\x21-\x7e]{1,255}$/
-
-/** Sets the address of each request. Fastify's own `trustProxy` reads no address with a port. */
-export function noteCallerAddress(app: FastifyInstance, trustedProxies: readonly string[]): void {
-  const trusted = compileProxies(trustedProxies)
-  app.decorateRequest('callerAddress', 'unknown')
-  app.addHook('onRequest', async request => {
-    const { socket, headers } = request.raw
-    const peer = plainAddress(socket.remoteAddress ?? '')
-    const said = [headers['x-forwarded-for'] ?? []].flat()
-    const forwardedFor = said.length === 0 ? undefined : said.join(',')
-    const address = findClientAddress(peer, trusted, forwardedFor)
-    request.callerAddress = [address, peer].find(text => isIP(text) !== 0) ?? 'unknown'
-  })
-}
 
 /** In routes that authenticate. */
 export function requirePrincipal({ principal }: FastifyRequest): Principal {
