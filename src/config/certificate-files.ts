@@ -1,5 +1,5 @@
+import { StartError } from '../domain/errors.ts'
 import { requireAuthorities, requirePair } from '../domain/pem.ts'
-import { StartError } from '../domain/start-error.ts'
 import type { ConfigProblem } from './config-error.ts'
 import type { Plane } from './rules.ts'
 import type { Config } from './schema/schema.ts'

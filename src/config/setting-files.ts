@@ -1,8 +1,7 @@
 import { hash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { errorCode } from '../domain/error-code.ts'
-import { SettingError } from '../domain/start-error.ts'
+import { errorCode, SettingError } from '../domain/errors.ts'
 import type { ConfigProblem } from './config-error.ts'
 import type { GivenValue } from './settings.ts'
 

@@ -1,5 +1,5 @@
 import { createPrivateKey, createPublicKey, hash, type KeyObject, X509Certificate } from 'node:crypto'
-import { SettingError, StartError } from './start-error.ts'
+import { SettingError, StartError } from './errors.ts'
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 

@@ -1,7 +1,7 @@
 import { fstatSync, fsyncSync, statfsSync, statSync, writeSync } from 'node:fs'
 import { Writable } from 'node:stream'
 import { isatty } from 'node:tty'
-import { errorCode } from '../domain/error-code.ts'
+import { errorCode } from '../domain/errors.ts'
 
 /** Standard output: a terminal has a width. */
 export type Output = Writable & {

@@ -2,9 +2,8 @@ import { lookup } from 'node:dns/promises'
 import { Server as TlsServer } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
 import { EVERY_ADDRESS } from '../config/schema/schema-builders.ts'
-import { errorCode } from '../domain/error-code.ts'
+import { errorCode, SettingError, StartError } from '../domain/errors.ts'
 import { withoutBrackets } from '../domain/form/address.ts'
-import { SettingError, StartError } from '../domain/start-error.ts'
 
 const EVERY_IPV4 = '0.0.0.0'
 const NO_IPV6: ReadonlySet<unknown> = new Set(['EAFNOSUPPORT', 'EADDRNOTAVAIL', 'EPROTONOSUPPORT'])

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { readNamedFile } from '../../src/config/setting-files.ts'
-import { StartError } from '../../src/domain/start-error.ts'
+import { StartError } from '../../src/domain/errors.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 
 test('a file that is not there stops the start with the name of its setting, not with a stack trace', () => {

@@ -4,7 +4,7 @@ import { openPostgresForCopy } from '../../src/console/platform/database/postgre
 import { comparePostgresSchema } from '../../src/console/platform/database/postgres/schema.ts'
 import { openReadOnly } from '../../src/console/platform/open-database.ts'
 import { MIGRATIONS } from '../../src/console/schema.ts'
-import { StartError } from '../../src/domain/start-error.ts'
+import { StartError } from '../../src/domain/errors.ts'
 import { PgBouncer } from '../support/pgbouncer.ts'
 import { PostgresServer, startReplica } from '../support/postgres-server.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'

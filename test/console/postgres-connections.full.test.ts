@@ -7,7 +7,7 @@ import { DatabaseUnavailable } from '../../src/console/platform/database/databas
 import { countConsoles, openPostgresForCopy } from '../../src/console/platform/database/postgres/database.ts'
 import { openDatabase as openMigrated, openReadOnly } from '../../src/console/platform/open-database.ts'
 import { MIGRATIONS } from '../../src/console/schema.ts'
-import { StartError } from '../../src/domain/start-error.ts'
+import { StartError } from '../../src/domain/errors.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 import { keepAliveMs } from '../support/tcp-table.ts'

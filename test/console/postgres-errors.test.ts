@@ -16,7 +16,7 @@ import {
   isServerLost,
   MAY_TIME_OUT,
 } from '../../src/console/platform/database/postgres/errors.ts'
-import { StartError } from '../../src/domain/start-error.ts'
+import { StartError } from '../../src/domain/errors.ts'
 
 /** As the driver makes it of what the server answers. */
 function ofServer(code: string, message = 'said', severity = 'ERROR'): pg.DatabaseError {

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { SettingError } from '../../src/domain/start-error.ts'
+import { SettingError } from '../../src/domain/errors.ts'
 import { signingSecret } from '../config/examples.ts'
 import { consoleConfig, startConsole } from '../support/console.ts'
 import { openDatabase } from '../support/open-database.ts'

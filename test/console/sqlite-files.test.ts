@@ -27,7 +27,7 @@ import {
 } from '../../src/console/platform/database/sqlite/database.ts'
 import { openDatabase as openMigrated } from '../../src/console/platform/open-database.ts'
 import { MIGRATIONS } from '../../src/console/schema.ts'
-import { SettingError, StartError } from '../../src/domain/start-error.ts'
+import { SettingError, StartError } from '../../src/domain/errors.ts'
 import { openDatabase } from '../support/open-database.ts'
 import { databaseDirectory } from '../support/temporary-directory.ts'
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, describe, expect, it } from 'vitest'
+import { SettingError } from '../../src/domain/errors.ts'
 import { certificatesIn, requireAuthorities, requirePair } from '../../src/domain/pem.ts'
-import { SettingError } from '../../src/domain/start-error.ts'
 import { makeCertificates } from '../support/certificates.ts'
 
 const [one, other] = [await makeCertificates(), await makeCertificates()]

@@ -1,6 +1,6 @@
 import Fastify from 'fastify'
 import { expect, test, vi } from 'vitest'
-import { SettingError, StartError } from '../../src/domain/start-error.ts'
+import { SettingError, StartError } from '../../src/domain/errors.ts'
 import { listen } from '../../src/run/listen.ts'
 
 const failing = (code: string) => {

@@ -2,7 +2,7 @@ import { Command, CommanderError } from 'commander'
 import manifest from '../../../package.json' with { type: 'json' }
 import { ConfigError } from '../../config/config-error.ts'
 import { similarTo } from '../../config/similar-name.ts'
-import { SettingError, StartError } from '../../domain/start-error.ts'
+import { SettingError, StartError } from '../../domain/errors.ts'
 import { EXIT, type Host, handlesFailure, outputErrorCode } from '../../run/host.ts'
 import { type Cli, CliError, COMPLETE, type Define, errorJson, printsJson } from '../cli.ts'
 

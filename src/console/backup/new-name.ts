@@ -1,6 +1,6 @@
 import { constants } from 'node:fs'
 import { copyFile, link, open, rename, rm } from 'node:fs/promises'
-import { errorCode } from '../../domain/error-code.ts'
+import { errorCode } from '../../domain/errors.ts'
 
 /** Of file systems without hard links, such as FAT and many network shares. */
 const WITHOUT_LINKS: ReadonlySet<string> = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'])

@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import { SettingError } from '../../domain/start-error.ts'
+import { SettingError } from '../../domain/errors.ts'
 import { describeError } from '../../observability/control-logger.ts'
 import { type ConsoleContext, importSecrets } from './console-context.ts'
 import type { Database } from './database/database.ts'

@@ -1,5 +1,5 @@
 import { AuthorizationResponseError, ResponseBodyError, WWWAuthenticateChallengeError } from 'openid-client'
-import { errorCode } from '../../domain/error-code.ts'
+import { errorCode } from '../../domain/errors.ts'
 import { describeError } from '../../observability/control-logger.ts'
 import type { LOGIN_OUTCOMES } from '../../observability/metrics/metrics.ts'
 

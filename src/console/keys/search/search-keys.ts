@@ -1,5 +1,5 @@
 import { expressionBuilder, type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely'
-import { errorCode } from '../../../domain/error-code.ts'
+import { errorCode } from '../../../domain/errors.ts'
 import type { Dialect } from '../../platform/database/database.ts'
 import { readKeyRow } from '../../platform/database/key-row.ts'
 import { MAY_TIME_OUT, QUERY_CANCELED } from '../../platform/database/postgres/errors.ts'

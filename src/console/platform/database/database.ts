@@ -1,5 +1,5 @@
 import type { Kysely, Transaction } from 'kysely'
-import { SettingError, StartError } from '../../../domain/start-error.ts'
+import { SettingError, StartError } from '../../../domain/errors.ts'
 import type { Tables } from './tables.ts'
 
 export type Dialect = 'sqlite' | 'postgres'

@@ -1,6 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { Migrator } from 'kysely/migration'
-import { StartError } from '../../../domain/start-error.ts'
+import { StartError } from '../../../domain/errors.ts'
 import type { Dialect } from './database.ts'
 import type { Tables } from './tables.ts'
 

@@ -2,10 +2,10 @@ import { Socket } from 'node:net'
 import type { ConnectionOptions } from 'node:tls'
 import type pg from 'pg'
 import { readNamedFile } from '../../../../config/setting-files.ts'
+import { SettingError } from '../../../../domain/errors.ts'
 import { withoutFinalDot } from '../../../../domain/form/address.ts'
 import { requireAuthorities, requirePair } from '../../../../domain/pem.ts'
 import { type PostgresTls, readPostgresAddress } from '../../../../domain/postgres-address.ts'
-import { SettingError } from '../../../../domain/start-error.ts'
 
 /** `sslrootcert` for the CAs that Node trusts. */
 const SYSTEM = 'system'

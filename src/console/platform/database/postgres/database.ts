@@ -1,7 +1,7 @@
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 import type { OnReload } from '../../../../config/reloadable.ts'
-import { SettingError, StartError } from '../../../../domain/start-error.ts'
+import { SettingError, StartError } from '../../../../domain/errors.ts'
 import {
   type ChangeWriter,
   DATABASE_SETTING,

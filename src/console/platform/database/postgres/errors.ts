@@ -1,6 +1,5 @@
 import pg from 'pg'
-import { errorCode } from '../../../../domain/error-code.ts'
-import { StartError } from '../../../../domain/start-error.ts'
+import { errorCode, StartError } from '../../../../domain/errors.ts'
 import { type DatabaseTrouble, DatabaseUnavailable, findTrouble, isCommit } from '../database-unavailable.ts'
 
 /** A statement that reached its time limit. */

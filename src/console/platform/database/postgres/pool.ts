@@ -1,6 +1,6 @@
 import type { PostgresPool, PostgresPoolClient } from 'kysely'
 import type pg from 'pg'
-import { StartError } from '../../../../domain/start-error.ts'
+import { StartError } from '../../../../domain/errors.ts'
 import { DatabaseUnavailable, mayRunAgain, type ReportTrouble } from '../database-unavailable.ts'
 import { explainConnectError, explainQueryError, isBroken, isServerLost } from './errors.ts'
 

@@ -3,8 +3,7 @@ import { open, stat, statfs } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { backup, DatabaseSync } from 'node:sqlite'
 import { Kysely, sql } from 'kysely'
-import { errorCode } from '../../../../domain/error-code.ts'
-import { SettingError, StartError } from '../../../../domain/start-error.ts'
+import { errorCode, SettingError, StartError } from '../../../../domain/errors.ts'
 import { describeError } from '../../../../observability/control-logger.ts'
 import {
   type ChangeWriter,
