@@ -3,6 +3,7 @@ import { isScope, isWorkspaceId, OTHER_WORKSPACES } from '../domain/key/key-reco
 import { isPostgresAddress, problemOfPostgresAddress } from '../domain/postgres-address.ts'
 import { isNoProxyEntry } from '../domain/proxy.ts'
 import { REDIS_PROTOCOLS } from '../domain/redis-address.ts'
+import { percentDecoded } from '../domain/text.ts'
 
 interface Format {
   readonly accepts: (text: string) => boolean
@@ -128,16 +129,7 @@ function isHttpUrl(text: string): boolean {
 function isProxyUrl(text: string): boolean {
   if (!hasProtocol(text, ['http:', 'https:']) || /[?#\s]/.test(text)) return false
   const { pathname, username, password } = new URL(text)
-  return pathname === '/' && [username, password].every(isPercentEncoded)
-}
-
-function isPercentEncoded(text: string): boolean {
-  try {
-    decodeURIComponent(text)
-    return true
-  } catch {
-    return false
-  }
+  return pathname === '/' && [username, password].every(part => percentDecoded(part) !== null)
 }
 
 function hasProtocol(text: string, protocols: readonly string[]): boolean {

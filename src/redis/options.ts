@@ -4,6 +4,7 @@ import type { RegionSettings } from '../config/schema/schema.ts'
 import { readNamedFile } from '../config/setting-files.ts'
 import { requireAuthorities } from '../domain/pem.ts'
 import { findRedisTopology, isEncryptedRedis, type RedisTopology } from '../domain/redis-address.ts'
+import { percentDecoded } from '../domain/text.ts'
 
 export type RedisSettings = RegionSettings['redis']
 
@@ -80,8 +81,10 @@ export function requireTopology(settings: RedisSettings): RedisTopology {
 export function serverAccess(settings: RedisSettings): Access {
   const topology = requireTopology(settings)
   const address = topology.kind === 'standalone' ? new URL(topology.url) : null
-  const username = settings.username ?? decode(address?.username ?? '')
-  const password = settings.password ?? decode(address?.password ?? '')
+  // An invalid percent escape stays as it is.
+  const decode = (text = '') => percentDecoded(text) ?? text
+  const username = settings.username ?? decode(address?.username)
+  const password = settings.password ?? decode(address?.password)
   return {
     ...(username === '' ? {} : { username }),
     // A user without a password needs an AUTH too.
@@ -108,15 +111,6 @@ function readTls(topology: RedisTopology, { caFile }: RedisSettings): Connection
   const ca = readNamedFile(caFile, 'redis.caFile')
   requireAuthorities(ca, 'redis.caFile')
   return { ca }
-}
-
-/** Leaves a text with an invalid percent escape as it is. */
-function decode(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
 }
 
 /** For commands that people run: a slow answer is an answer, while `redis.commandTimeoutMs` suits requests that wait. */

@@ -5,7 +5,7 @@ import { caller, token as describedToken } from '../../console/platform/http/ite
 import { systemClock } from '../../domain/clock.ts'
 import { relativeTime } from '../../domain/form/instant.ts'
 import { isId } from '../../domain/id-form.ts'
-import { plainPasted } from '../../domain/pasted-text.ts'
+import { plainPasted } from '../../domain/text.ts'
 import { EXIT } from '../../run/host.ts'
 import { type Cli, CliError, type Define, lastUseText, minuteText, plainText } from '../cli.ts'
 import { nullable, paged, readPages, readResponse } from '../client/client.ts'

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import { isWorkspaceId, type KeyRecord, type KeysById } from '../../domain/key/key-record.ts'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
-import { plainPasted } from '../../domain/pasted-text.ts'
+import { plainPasted } from '../../domain/text.ts'
 import {
   AUDIT_ACTIONS,
   type AuditEntry,

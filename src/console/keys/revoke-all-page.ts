@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { isKeyId } from '../../domain/id-form.ts'
-import { plainPasted } from '../../domain/pasted-text.ts'
+import { plainPasted } from '../../domain/text.ts'
 import {
   errorSummary,
   type FormFields,

@@ -1,5 +1,6 @@
 import type { StoredKey } from '../../domain/key/key-record.ts'
 import { digestKey, holdsSecretForm } from '../../domain/key/secret.ts'
+import { percentDecoded } from '../../domain/text.ts'
 import type { LEAK_REPORTERS, Metrics } from '../../observability/metrics/metrics.ts'
 import { type LeakAction, type LeakOutcome, type Registry, reportLeak } from '../keys/index.ts'
 import type { Caller } from '../platform/access/principal.ts'
@@ -110,17 +111,9 @@ export function describeFinding(
 /** @returns null for an empty text, and for one that contains a key */
 function visiblePlace(url: string, token: string, keyPrefix: string): string | null {
   const visible = url.replace(NOT_SHOWN, '')
-  const holdsKey = [visible, decoded(visible)].some(
+  const holdsKey = [visible, percentDecoded(visible) ?? visible].some(
     text => text.includes(token) || holdsSecretForm(text, keyPrefix),
   )
   if (visible === '' || holdsKey) return null
   return [...visible].slice(0, MAX_PLACE_LENGTH).join('')
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
 }

@@ -3,7 +3,7 @@ import type { Clock } from '../../domain/clock.ts'
 import { DENIAL_REASONS, type DenialReason, denialRow } from '../../domain/denial.ts'
 import type { KeyRecord, KeysById } from '../../domain/key/key-record.ts'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
-import { plainPasted } from '../../domain/pasted-text.ts'
+import { plainPasted } from '../../domain/text.ts'
 import {
   checkKeyId,
   checkSpan,

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
-import { plainPasted } from '../../domain/pasted-text.ts'
+import { plainPasted } from '../../domain/text.ts'
 import {
   errorSummary,
   NO_PROBLEMS,

@@ -1,7 +1,7 @@
 import { MAX_CIDRS, normalizeCidrs } from '../form/address.ts'
+import { hasVisible } from '../text.ts'
 import { eachText, KEY_TEXTS, type KeyTexts, TEXT_NAMES, type TextName } from './key-texts.ts'
 import { holdsSecretForm } from './secret.ts'
-import { hasVisible } from './visible-text.ts'
 
 export const MAX_NAME_LENGTH = 100
 export const NAME_EXPECTED = `1 to ${MAX_NAME_LENGTH} characters, none of them a control character`

@@ -1,4 +1,5 @@
 import { parseInstant } from '../form/instant.ts'
+import { hasVisible } from '../text.ts'
 import {
   BLANK_FIELDS,
   CHOSEN_FIELDS,
@@ -21,7 +22,6 @@ import {
 } from './key-record.ts'
 import { TEXT_NAMES } from './key-texts.ts'
 import { digestKey, holdsSecretForm } from './secret.ts'
-import { hasVisible } from './visible-text.ts'
 
 export const DEFAULT_LIFETIME_DAYS = 90
 export const MAX_LIFETIME_DAYS = 366

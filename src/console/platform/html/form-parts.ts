@@ -1,4 +1,4 @@
-import { plainSearch } from '../../../domain/pasted-text.ts'
+import { plainSearch } from '../../../domain/text.ts'
 import { type Html, html, type Piece } from './html.ts'
 
 /** Lists the problems above a form, each a link to its field. */
