@@ -7,8 +7,8 @@ import {
   sql,
 } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { usageTables } from '../../../src/console/first-tables.ts'
 import type { Tables } from '../../../src/console/platform/database/tables.ts'
+import { usageTables } from '../../../src/console/schema.ts'
 import { parseUsageRange } from '../../../src/console/usage/read-usage.ts'
 import { checkReport } from '../../../src/console/usage/reports/check-report.ts'
 import { partitionsCovering, partitionsFor, pastPartitions } from '../../../src/console/usage/reports/rows.ts'
