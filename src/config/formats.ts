@@ -1,9 +1,9 @@
 import { isIP } from 'node:net'
+import { percentDecoded } from '../domain/form/text.ts'
 import { isScope, isWorkspaceId, OTHER_WORKSPACES } from '../domain/key/key-record.ts'
 import { isPostgresAddress, problemOfPostgresAddress } from '../domain/postgres-address.ts'
 import { isNoProxyEntry } from '../domain/proxy.ts'
 import { REDIS_PROTOCOLS } from '../domain/redis-address.ts'
-import { percentDecoded } from '../domain/text.ts'
 
 interface Format {
   readonly accepts: (text: string) => boolean

@@ -2,9 +2,9 @@ import type { ConnectionOptions } from 'node:tls'
 import type { RedisOptions as IoredisOptions } from 'ioredis'
 import type { RegionSettings } from '../config/schema/schema.ts'
 import { readNamedFile } from '../config/setting-files.ts'
+import { percentDecoded } from '../domain/form/text.ts'
 import { requireAuthorities } from '../domain/pem.ts'
 import { findRedisTopology, isEncryptedRedis, type RedisTopology } from '../domain/redis-address.ts'
-import { percentDecoded } from '../domain/text.ts'
 
 export type RedisSettings = RegionSettings['redis']
 

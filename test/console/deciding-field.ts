@@ -115,7 +115,7 @@ const CHOICE: Changes = {
 const ROW: Changes = {
   'console/schema.ts': [
     [
-      // Behind that of the text, which has imported `sql`.
+      // Behind that of the text.
       /^\}\n$/m,
       `  '9999_only_route': migrationOf((_dialect, text) => [sql\`alter table keys add column only_route \${text}\`]),
 }

@@ -20,7 +20,6 @@ const MIGRATION = `  '9999_owner': migrationOf((_dialect, text) => [sql\`alter t
 const TEXT: Readonly<Record<string, readonly SourceChange[]>> = {
   'domain/key/key-texts.ts': [['} as const satisfies', `${ENTRY}} as const satisfies`]],
   'console/schema.ts': [
-    [/^import/, "import { sql } from 'kysely'\nimport"],
     // After the last migration.
     [/^\}\n$/m, `${MIGRATION}}\n`],
   ],

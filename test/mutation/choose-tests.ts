@@ -120,7 +120,7 @@ const CONSOLE: Readonly<Record<string, readonly string[]>> = {
     `console/pages${FAST}`,
     'console/sign-in/{values,every-route,forged-requests,fields-in-urls}.test.ts',
     'console/access/roles.test.ts',
-    'domain/{text,relative-time}.test.ts',
+    'domain/{form/text,relative-time}.test.ts',
   ],
   'platform/http': [
     'console/{explained-errors,accepted-tokens,admin-document,admin-api,key-as-resource,operation}.test.ts',

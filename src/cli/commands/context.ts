@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
-import { plainPasted } from '../../domain/text.ts'
+import { plainPasted } from '../../domain/form/text.ts'
 import type { Host } from '../../run/host.ts'
 import { type Cli, type Define, usageError } from '../cli.ts'
 import {

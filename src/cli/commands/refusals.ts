@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { type Static, Type } from 'typebox'
-import { plainPasted } from '../../domain/text.ts'
+import { plainPasted } from '../../domain/form/text.ts'
 import { type Define, plainText, secondText, warn } from '../cli.ts'
 import { instant, paged, readPages } from '../client/client.ts'
 import { type AdminSession, addAccessOptions, openSession } from '../client/session.ts'

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { type Static, Type } from 'typebox'
 import { workspace } from '../../console/platform/http/items.ts'
-import { plainPasted } from '../../domain/text.ts'
+import { plainPasted } from '../../domain/form/text.ts'
 import { EXIT } from '../../run/host.ts'
 import { type Cli, CliError, type Define, keyCount, lastUseText, plainText } from '../cli.ts'
 import {

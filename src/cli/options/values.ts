@@ -1,9 +1,9 @@
 import { InvalidArgumentError, Option } from 'commander'
 import { parseInstant } from '../../domain/form/instant.ts'
+import { plainPasted } from '../../domain/form/text.ts'
 import { isKeyId } from '../../domain/id-form.ts'
 import { MAX_LIFETIME_DAYS } from '../../domain/key/key-life.ts'
 import { isWorkspaceId, WORKSPACE_ID_EXPECTED } from '../../domain/key/key-record.ts'
-import { plainPasted } from '../../domain/text.ts'
 import { EXIT } from '../../run/host.ts'
 import { CliError } from '../cli.ts'
 

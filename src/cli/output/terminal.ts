@@ -2,7 +2,7 @@ import { createInterface } from 'node:readline'
 import { Writable } from 'node:stream'
 import { styleText } from 'node:util'
 import bars from 'cli-progress'
-import { plainPasted } from '../../domain/text.ts'
+import { plainPasted } from '../../domain/form/text.ts'
 import { EXIT, type Host, type HostStreams, type Output } from '../../run/host.ts'
 import { CliError } from '../cli.ts'
 

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
+import { plainPasted } from '../../domain/form/text.ts'
 import { digestKey } from '../../domain/key/secret.ts'
-import { plainPasted } from '../../domain/text.ts'
 import { isDigest } from '../../domain/wire.ts'
 import { sees } from '../platform/access/principal.ts'
 import {

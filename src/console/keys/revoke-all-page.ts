@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
+import { plainPasted } from '../../domain/form/text.ts'
 import { isKeyId } from '../../domain/id-form.ts'
-import { plainPasted } from '../../domain/text.ts'
 import {
   errorSummary,
   type FormFields,

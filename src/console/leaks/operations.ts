@@ -1,6 +1,6 @@
+import { percentDecoded } from '../../domain/form/text.ts'
 import type { StoredKey } from '../../domain/key/key-record.ts'
 import { digestKey, holdsSecretForm } from '../../domain/key/secret.ts'
-import { percentDecoded } from '../../domain/text.ts'
 import type { LEAK_REPORTERS, Metrics } from '../../observability/metrics/metrics.ts'
 import { type LeakAction, type LeakOutcome, type Registry, reportLeak } from '../keys/index.ts'
 import type { Caller } from '../platform/access/principal.ts'

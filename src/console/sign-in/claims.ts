@@ -1,6 +1,6 @@
 import { isJsonObject, parseJson } from '../../domain/form/json.ts'
+import { hasVisible } from '../../domain/form/text.ts'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
-import { hasVisible } from '../../domain/text.ts'
 import type { Person, UnusedClaim, WorkspaceNames } from '../platform/access/principal.ts'
 
 /** OpenID Connect Core 1.0, section 2: at most 255 ASCII characters. */

@@ -1,9 +1,9 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import { DENIAL_REASONS, type DenialReason, denialRow } from '../../domain/denial.ts'
+import { plainPasted } from '../../domain/form/text.ts'
 import type { KeyRecord, KeysById } from '../../domain/key/key-record.ts'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
-import { plainPasted } from '../../domain/text.ts'
 import {
   checkKeyId,
   checkSpan,

@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
+import { plainPasted } from '../../domain/form/text.ts'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
 import { holdsKeyForm } from '../../domain/key/secret.ts'
-import { plainPasted } from '../../domain/text.ts'
 import {
   errorSummary,
   NO_PROBLEMS,

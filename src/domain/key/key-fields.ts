@@ -1,5 +1,5 @@
 import { MAX_CIDRS, normalizeCidrs } from '../form/address.ts'
-import { hasVisible } from '../text.ts'
+import { hasVisible } from '../form/text.ts'
 import { eachText, KEY_TEXTS, type KeyTexts, TEXT_NAMES, type TextName } from './key-texts.ts'
 import { holdsSecretForm } from './secret.ts'
 

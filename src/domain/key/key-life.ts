@@ -1,5 +1,5 @@
 import { parseInstant } from '../form/instant.ts'
-import { hasVisible } from '../text.ts'
+import { hasVisible } from '../form/text.ts'
 import {
   BLANK_FIELDS,
   CHOSEN_FIELDS,

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
+import { hasVisible } from '../../../src/domain/form/text.ts'
 import { problemOfKeyName } from '../../../src/domain/key/key-fields.ts'
 import { planImport, planIssue } from '../../../src/domain/key/key-life.ts'
-import { hasVisible } from '../../../src/domain/text.ts'
 import { INVISIBLE_NAMES } from '../../support/invisible-names.ts'
 import { NOW_MS } from '../examples.ts'
 

@@ -1,4 +1,4 @@
-import { plainSearch } from '../../../domain/text.ts'
+import { plainSearch } from '../../../domain/form/text.ts'
 import { type Html, html, type Piece } from './html.ts'
 
 /** Lists the problems above a form, each a link to its field. */

@@ -1,7 +1,7 @@
 import { html as htmlTag, type SafeHtml } from '@remix-run/html-template'
 import { relativeTime } from '../../../domain/form/instant.ts'
+import { hasVisible } from '../../../domain/form/text.ts'
 import type { KeyRecord } from '../../../domain/key/key-record.ts'
-import { hasVisible } from '../../../domain/text.ts'
 import { keyPath } from './paths.ts'
 
 export type Html = SafeHtml

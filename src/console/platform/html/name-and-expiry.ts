@@ -1,6 +1,6 @@
+import { hasVisible } from '../../../domain/form/text.ts'
 import { isKeyName, MAX_NAME_LENGTH } from '../../../domain/key/key-fields.ts'
 import { DEFAULT_LIFETIME_DAYS, type IssueRequest, planExpiry } from '../../../domain/key/key-life.ts'
-import { hasVisible } from '../../../domain/text.ts'
 import {
   type Field,
   type FormFields,

@@ -222,7 +222,7 @@ function setUpShortcut() {
   if (location.hash === `#${search.id}`) search.focus()
 }
 
-/** A pasted key without what copying adds to it: the same as `plainPasted` in src/domain/text.ts. */
+/** A pasted key without what copying adds to it: the same as `plainPasted` in src/domain/form/text.ts. */
 function plainPasted(text) {
   const edges = '"\'`´“”„‟‘’‚‛«»‹›″′,;'
   const isEdge = character => character.trim() === '' || edges.includes(character)

@@ -1,9 +1,9 @@
 import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { SCRIPT } from '../../src/console/platform/html/assets.ts'
-import { plainPasted, plainSearch } from '../../src/domain/text.ts'
-import { PASTED_FORMS } from '../support/pasted-forms.ts'
+import { SCRIPT } from '../../../src/console/platform/html/assets.ts'
+import { plainPasted, plainSearch } from '../../../src/domain/form/text.ts'
+import { PASTED_FORMS } from '../../support/pasted-forms.ts'
 
 const KEY = `wsk_${'aB3'.repeat(18)}`
 
