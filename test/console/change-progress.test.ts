@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { readChangeProgress } from '../../src/console/keys/operations/change-progress.ts'
-import type { OperationSuccess } from '../../src/console/keys/operations/run-operation.ts'
+import type { OperationSuccess } from '../../src/console/keys/operations/registry.ts'
 import { DatabaseUnavailable } from '../../src/console/platform/database/database-unavailable.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'

@@ -18,13 +18,13 @@ import type { OperationContext } from '../platform/http/request-context.ts'
 import { type KeyView, viewAfter } from './key-view.ts'
 import { type BulkProgress, readChangeProgress } from './operations/change-progress.ts'
 import { changeState, type StateStep } from './operations/key-operations.ts'
-import type { Registry } from './operations/registry.ts'
 import {
   GaveUp,
   type OperationRejection,
   type OperationResult,
   type OperationSuccess,
-} from './operations/run-operation.ts'
+  type Registry,
+} from './operations/registry.ts'
 import { type BulkChanged, type BulkChanges, type LivePosition, PlansChanged } from './rows/bulk-rows.ts'
 
 /** After so long a call answers, and another one goes on: clients and proxies give up on one that takes minutes. */

@@ -44,8 +44,12 @@ import {
   rotateKey,
   type StateStep,
 } from './operations/key-operations.ts'
-import type { Registry } from './operations/registry.ts'
-import type { OperationRejection, OperationResult, OperationSuccess } from './operations/run-operation.ts'
+import type {
+  OperationRejection,
+  OperationResult,
+  OperationSuccess,
+  Registry,
+} from './operations/registry.ts'
 import { requirePlanChoice } from './plan-choice.ts'
 import { KEY, keyJson, WORKSPACE_KEYS, WORKSPACE_PLAN } from './read-calls.ts'
 import { readIfMatch, setVersionTag, versionTag } from './version-tag.ts'

@@ -18,7 +18,7 @@ import {
   isWatched,
   readChangeProgress,
 } from './operations/change-progress.ts'
-import type { OperationRejection, OperationSuccess } from './operations/run-operation.ts'
+import type { OperationRejection, OperationSuccess } from './operations/registry.ts'
 
 /** Why a form that was valid is shown again. */
 export function explainRejection(rejection: OperationRejection): Omit<ShownForm<unknown>, 'form'> {

@@ -20,8 +20,7 @@ import {
 } from '../../announcing/index.ts'
 import { findTrouble } from '../../platform/database/database-unavailable.ts'
 import { exactInstant, type Html, html, type Piece } from '../../platform/html/html.ts'
-import type { Registry } from './registry.ts'
-import type { OperationSuccess } from './run-operation.ts'
+import type { OperationSuccess, Registry } from './registry.ts'
 
 /** How often a page looks whether a change has come further. */
 export const REFRESH_SECONDS = 3

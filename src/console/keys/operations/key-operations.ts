@@ -25,14 +25,14 @@ import {
 } from '../../platform/audit/entries.ts'
 import { identifyRequest } from '../../platform/http/idempotency.ts'
 import type { OperationContext } from '../../platform/http/request-context.ts'
-import type { Registry } from './registry.ts'
 import {
   type OperationRejection,
   type OperationResult,
   type OperationSuccess,
   type PlannedChange,
+  type Registry,
   runOperation,
-} from './run-operation.ts'
+} from './registry.ts'
 
 /** Generates another secret if another live key of the workspace has the same hint. */
 export function issueKey(
