@@ -14,8 +14,12 @@ import { createInternalListener } from './key-service/index.ts'
 import { createKeys, createRegistry, openKeyRows } from './keys/index.ts'
 import { createLeaks } from './leaks/index.ts'
 import { createAccessAudit } from './platform/audit/access-audit.ts'
-import type { Capability } from './platform/capability.ts'
-import { type ConsoleContext, type ContextParts, createConsoleContext } from './platform/console-context.ts'
+import {
+  type Capability,
+  type ConsoleContext,
+  type ContextParts,
+  createConsoleContext,
+} from './platform/capability.ts'
 import type { DatabaseState } from './platform/database/database-health.ts'
 import { createIds } from './platform/database/ids.ts'
 import type { Migrations } from './platform/database/migrations.ts'

@@ -7,7 +7,7 @@ import {
   type RecordWrite,
   writeRecords,
 } from '../../src/console/announcing/announcer.ts'
-import type { RecordKeys } from '../../src/console/platform/console-context.ts'
+import type { RecordKeys } from '../../src/console/platform/capability.ts'
 import type { StoredKey } from '../../src/domain/key/key-record.ts'
 import {
   CHANGES_CHANNEL,

@@ -13,7 +13,7 @@ import {
 } from '../../console/backup/newer-records.ts'
 import { type RestoreReport, restoreDatabase } from '../../console/backup/restore.ts'
 import { importAuditKeys } from '../../console/platform/audit/mac.ts'
-import { importSecrets } from '../../console/platform/console-context.ts'
+import { importSecrets } from '../../console/platform/capability.ts'
 import {
   DatabaseForbidden,
   DatabaseUnreachable,

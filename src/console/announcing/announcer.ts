@@ -11,7 +11,7 @@ import {
   recordKeyName,
 } from '../../domain/wire.ts'
 import type { AnnouncingRedis } from '../../redis/announcing-connection.ts'
-import type { RecordKeys } from '../platform/console-context.ts'
+import type { RecordKeys } from '../platform/capability.ts'
 import type { HeldVersion, PendingChange } from './outbox-rows.ts'
 import { type CounterReadings, readCounters } from './read-counters.ts'
 

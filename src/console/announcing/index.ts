@@ -1,5 +1,4 @@
-import type { Capability } from '../platform/capability.ts'
-import type { ConsoleContext } from '../platform/console-context.ts'
+import type { Capability, ConsoleContext } from '../platform/capability.ts'
 import { bindCalls } from '../platform/http/calls.ts'
 import { keepUp } from '../platform/jobs/timers.ts'
 import { ANNOUNCING_CALLS, type KeysToSync } from './api.ts'

@@ -5,7 +5,7 @@ import { findRedisTopology } from '../../domain/redis-address.ts'
 import { DEFAULT_REGION } from '../../domain/region.ts'
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import { createRedisConnection } from '../../redis/announcing-connection.ts'
-import type { ConsoleContext } from '../platform/console-context.ts'
+import type { ConsoleContext } from '../platform/capability.ts'
 import { keepUp } from '../platform/jobs/timers.ts'
 import {
   type Announcer,

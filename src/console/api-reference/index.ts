@@ -1,8 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { describeApi } from '../../domain/route/describe-api.ts'
 import { describeError } from '../../observability/control-logger.ts'
-import type { Capability } from '../platform/capability.ts'
-import type { ConsoleContext } from '../platform/console-context.ts'
+import type { Capability, ConsoleContext } from '../platform/capability.ts'
 import { textField } from '../platform/html/form-parts.ts'
 import {
   createFrame,

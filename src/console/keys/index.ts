@@ -1,6 +1,5 @@
 import { KEY_STATE_LABELS, type Metrics } from '../../observability/metrics/metrics.ts'
-import type { Capability } from '../platform/capability.ts'
-import type { ConsoleContext } from '../platform/console-context.ts'
+import type { Capability, ConsoleContext } from '../platform/capability.ts'
 import { type AdminCall, bindCalls } from '../platform/http/calls.ts'
 import { logUpkeepFailed } from '../platform/jobs/timers.ts'
 import type { UsageService } from '../usage/index.ts'

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import { SettingError } from '../../domain/errors.ts'
 import { describeError } from '../../observability/control-logger.ts'
-import { type ConsoleContext, importSecrets } from './console-context.ts'
+import { type ConsoleContext, importSecrets } from './capability.ts'
 import type { Database } from './database/database.ts'
 import type { Tables } from './database/tables.ts'
 

@@ -1,6 +1,5 @@
 import type { Regions } from '../announcing/index.ts'
-import type { Capability } from '../platform/capability.ts'
-import type { ConsoleContext } from '../platform/console-context.ts'
+import type { Capability, ConsoleContext } from '../platform/capability.ts'
 import type { Database } from '../platform/database/database.ts'
 import { bindCalls, type Call } from '../platform/http/calls.ts'
 import { USAGE_CALLS, type UsageCallParts } from './api.ts'

@@ -1,6 +1,6 @@
 import type { Config } from '../../../src/config/schema/schema.ts'
 import { REGION_REDIS_DEFAULTS } from '../../../src/config/schema/store-schema.ts'
-import { importSecrets } from '../../../src/console/platform/console-context.ts'
+import { importSecrets } from '../../../src/console/platform/capability.ts'
 import type { ControlLogger } from '../../../src/observability/control-logger.ts'
 import type { Metrics } from '../../../src/observability/metrics/metrics.ts'
 import type { RedisSettings } from '../../../src/redis/options.ts'

@@ -13,7 +13,7 @@ import {
   type PendingChange,
 } from '../../announcing/index.ts'
 import type { KeyAuditEntry } from '../../platform/audit/entries.ts'
-import type { ConsoleContext } from '../../platform/console-context.ts'
+import type { ConsoleContext } from '../../platform/capability.ts'
 import { AuditWriteError, OutcomeUnknown, runChange } from '../../platform/database/database-unavailable.ts'
 import { createIds, type RandomBytes } from '../../platform/database/ids.ts'
 import {
