@@ -208,7 +208,7 @@ async function timeQuestions(database: Database, nowMs: number): Promise<void> {
       'busiest keys of the largest workspace, 7 days',
       () => queries.busiestKeys('ws_large', lastPoints('day', 7, nowMs), 10),
     ],
-    ['all workspaces, 7 days', () => queries.busiestWorkspaces(null, lastPoints('day', 7, nowMs), 50)],
+    ['all workspaces, 7 days', () => queries.busiestWorkspaces(lastPoints('day', 7, nowMs), 50)],
   ]
   for (const [name, query] of questions) {
     const times: number[] = []

@@ -170,7 +170,7 @@ async function showAllUsage(
   if (!signedInPerson(reply.request).administrator) throw notFound()
   const days = lastPoints('day', BUSIEST_DAYS, clock.wallMs())
   const [busiest, asOfMs] = stores.counts
-    ? await Promise.all([queries.busiestWorkspaces(null, days, BUSIEST_WORKSPACES), queries.asOfMs()])
+    ? await Promise.all([queries.busiestWorkspaces(days, BUSIEST_WORKSPACES), queries.asOfMs()])
     : [null, null]
   const frame = createFrame(reply, { workspaceId: null, clock })
   const main = html`<p class="back"><a href="${WORKSPACES}">Workspaces</a></p>

@@ -3,7 +3,6 @@ import type { Clock } from '../../domain/clock.ts'
 import { INSTANT_EXPECTED, parseInstant } from '../../domain/form/instant.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import type { Database, Dialect } from '../platform/database/database.ts'
-import { listAsRows } from '../platform/database/query-parts.ts'
 import { FIVE_MINUTES, type Tables, type UsageRow } from '../platform/database/tables.ts'
 import { ApiError } from '../platform/http/api-error.ts'
 import type { LimitReader, NearLimitsReader } from './read-limits.ts'
@@ -41,10 +40,8 @@ export function createUsageQueries(database: UsageDatabase, clock: Clock) {
       readCounts(reader, { workspaceId, keyId: OF_WORKSPACE }, range),
     /** The keys with the most requests, the busiest first, among the `RANKED_KEYS` that were used last. */
     busiestKeys: (workspaceId: string, range: UsageRange, limit: number) =>
-      busiestKeys(database, workspaceId, range, limit),
-    /** @param workspaces null for all */
-    busiestWorkspaces: (workspaces: readonly string[] | null, range: UsageRange, limit: number) =>
-      busiestWorkspaces(database, workspaces, range, limit),
+      busiest(database, sumsByKey(workspaceId), range, limit),
+    busiestWorkspaces: (range: UsageRange, limit: number) => busiest(database, sumsByWorkspace, range, limit),
     searchRefusals: (query: RefusalQuery) => searchRefusals(reader, query, clock.wallMs()),
     readRefusals: (selection: RefusalSelection) => readRefusals(reader, selection, clock.wallMs()),
     asOfMs: () => readAsOf(reader, clock.wallMs()),
@@ -260,37 +257,39 @@ const SUMS = sql`cast(sum(count) as bigint) as requests,
 /** Hours or days of one statement of SQLite, which blocks the event loop meanwhile. */
 const BUCKETS_AT_ONCE = 4
 
-async function busiestKeys(
-  { reader, dialect }: UsageDatabase,
-  workspaceId: string,
-  range: UsageRange,
-  limit: number,
-): Promise<RequestTotal[]> {
-  const sums = (part: UsageRange) => sql<RequestTotal>`
+type SumsOf = (part: UsageRange) => RawBuilder<RequestTotal>
+
+function sumsByKey(workspaceId: string): SumsOf {
+  return part => sql`
     select key_id as name, ${SUMS} from ${sql.table(chooseTable(part))}
     where workspace_id = ${workspaceId} and ${within(part)} and key_id in (
       select key_id from key_use where workspace_id = ${workspaceId}
       order by last_used_at_ms desc, key_id desc limit ${RANKED_KEYS})
     group by key_id`
-  return busiest(await sumParts(reader, splitRange(range, dialect), sums), limit)
 }
 
-async function busiestWorkspaces(
+// The literal: the index has the rows with this key id alone.
+const sumsByWorkspace: SumsOf = part => sql`
+  select workspace_id as name, ${SUMS} from ${sql.table(chooseTable(part))}
+  where key_id = '' and ${within(part)} group by workspace_id`
+
+/** Those with the most requests, the busiest first. */
+async function busiest(
   { reader, dialect }: UsageDatabase,
-  workspaces: readonly string[] | null,
+  sumsOf: SumsOf,
   range: UsageRange,
   limit: number,
 ): Promise<RequestTotal[]> {
-  const visible =
-    workspaces === null
-      ? sql`true`
-      : sql`workspace_id in (select listed.value from ${listAsRows(workspaces, dialect)})`
-  // The literal: the index has the rows with this key id alone.
-  const sums = (part: UsageRange) => sql<RequestTotal>`
-    select workspace_id as name, ${SUMS} from ${sql.table(chooseTable(part))}
-    where key_id = '' and ${within(part)} and ${visible}
-    group by workspace_id`
-  return busiest(await sumParts(reader, splitRange(range, dialect), sums), limit)
+  const totals = new Map<string, RequestTotal>()
+  for (const part of splitRange(range, dialect)) {
+    for (const { name, requests, served } of (await sumsOf(part).execute(reader)).rows) {
+      const total = totals.get(name) ?? { requests: 0, served: 0 }
+      totals.set(name, { name, requests: requests + total.requests, served: served + total.served })
+    }
+  }
+  // Names are ASCII: their order is that of the database.
+  const inOrder = [...totals.values()].sort((a, b) => b.requests - a.requests || (a.name < b.name ? -1 : 1))
+  return inOrder.slice(0, limit)
 }
 
 function splitRange(range: UsageRange, dialect: Dialect): UsageRange[] {
@@ -300,30 +299,6 @@ function splitRange(range: UsageRange, dialect: Dialect): UsageRange[] {
     parts.push({ ...range, from, until: Math.min(from + BUCKETS_AT_ONCE, range.until) })
   }
   return parts
-}
-
-async function sumParts(
-  database: Kysely<Tables>,
-  parts: readonly UsageRange[],
-  sums: (part: UsageRange) => RawBuilder<RequestTotal>,
-): Promise<RequestTotal[]> {
-  const totals = new Map<string, RequestTotal>()
-  for (const part of parts) {
-    for (const { name, requests, served } of (await sums(part).execute(database)).rows) {
-      const total = totals.get(name)
-      totals.set(name, {
-        name,
-        requests: requests + (total?.requests ?? 0),
-        served: served + (total?.served ?? 0),
-      })
-    }
-  }
-  return [...totals.values()]
-}
-
-function busiest(requests: readonly RequestTotal[], limit: number): RequestTotal[] {
-  // Names are ASCII: their order is that of the database.
-  return requests.toSorted((a, b) => b.requests - a.requests || (a.name < b.name ? -1 : 1)).slice(0, limit)
 }
 
 /** @throws ApiError if the settings of the console keep no counts */
