@@ -1,8 +1,9 @@
 import type { Command } from 'commander'
 import { type Static, Type } from 'typebox'
+import { refusal } from '../../console/platform/http/items.ts'
 import { plainPasted } from '../../domain/form/text.ts'
 import { type Define, plainText, secondText, warn } from '../cli.ts'
-import { instant, paged, readPages } from '../client/client.ts'
+import { paged, readPages } from '../client/client.ts'
 import { type AdminSession, addAccessOptions, openSession } from '../client/session.ts'
 import { checkKeyId, checkWorkspace, givenParameters, parseInstantArgument } from '../options/values.ts'
 import {
@@ -15,17 +16,6 @@ import {
   printList,
 } from '../output/list.ts'
 
-const refusal = Type.Object({
-  at: instant,
-  /** An older console leaves it out: it lists one workspace alone. */
-  workspaceId: Type.Optional(Type.String()),
-  route: Type.String(),
-  code: Type.String(),
-  reason: Type.String(),
-  keyId: Type.String(),
-  requestId: Type.String(),
-  address: Type.String(),
-})
 type ShownRefusal = Static<typeof refusal>
 
 const refusalsResponse = Type.Object({
@@ -47,7 +37,7 @@ const COLUMNS: readonly Column<ShownRefusal>[] = [
 
 const COLUMNS_OF_ALL: readonly Column<ShownRefusal>[] = [
   ...COLUMNS.slice(0, 3),
-  { title: 'WORKSPACE', text: ({ workspaceId = '-' }) => plainText(workspaceId), atLeast: 10, leaves: 5 },
+  { title: 'WORKSPACE', text: ({ workspaceId }) => plainText(workspaceId), atLeast: 10, leaves: 5 },
   ...COLUMNS.slice(3),
 ]
 

@@ -17,7 +17,7 @@ import {
   parameter,
   usagePoint,
 } from '../platform/http/fields.ts'
-import { nearLimit } from '../platform/http/items.ts'
+import { nearLimit, refusal } from '../platform/http/items.ts'
 import {
   noSuchKey,
   readConditions,
@@ -88,19 +88,6 @@ const conditions = fields({
 })
 const search = fields({ ...conditions.properties, limit, cursor: cursorField(REFUSAL_CURSOR.source) })
 
-const refusal = Type.Object(
-  {
-    at: instant,
-    workspaceId: Type.String(),
-    route: Type.String(),
-    code: Type.String({ description: 'As the client saw it' }),
-    reason: Type.String({ description: 'Why; a newer release can add reasons' }),
-    keyId: Type.String(),
-    requestId: Type.String(),
-    address: Type.String({ description: 'The /24 or /48 network of the client' }),
-  },
-  { title: 'Refusal' },
-)
 const refusals = Type.Object({
   ...pageSchema('refusals', refusal).properties,
   sampled: Type.Boolean({ description: 'Whether a gateway left some out' }),

@@ -20,6 +20,20 @@ export const nearLimit = Type.Object(
   { title: 'NearLimit' },
 )
 
+/** A rejected request. */
+export const refusal = Type.Object(
+  {
+    at: instant,
+    workspaceId: Type.String(),
+    route: Type.String(),
+    code: Type.String({ description: 'As the client saw it' }),
+    reason: Type.String({ description: 'Why; a newer release can add reasons' }),
+    keyId: Type.String(),
+    requestId: Type.String(),
+    address: Type.String({ description: 'The /24 or /48 network of the client' }),
+  },
+  { title: 'Refusal' },
+)
 const rights = {
   permissions: Type.Array(Type.Enum([...PERMISSIONS])),
   workspaces: Type.Union([Type.Array(Type.String()), Type.Null()], { description: 'Null for all' }),
