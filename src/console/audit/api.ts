@@ -23,20 +23,9 @@ import {
   readWorkspaces,
 } from '../platform/http/request-context.ts'
 import { ROWS_AT_ONCE, sendJsonLines } from '../platform/http/send-file.ts'
-import {
-  type AuditFilter,
-  type AuditPage,
-  type ExportedAudit,
-  exportAudit,
-  type ReadableAudit,
-  searchAudit,
-} from './rows.ts'
+import { type AuditFilter, type AuditPage, exportAudit, type ReadableAudit, searchAudit } from './rows.ts'
 
-interface AuditCallParts {
-  readonly database: ReadableAudit
-}
-
-const adminCall = declareCalls<AuditCallParts>()
+const adminCall = declareCalls<ReadableAudit>()
 
 const page = pageQuery('audit')
 const searchQuery = fields({
@@ -60,7 +49,7 @@ const exportedEntry = Type.Object(
 )
 
 /** The admin API on the audit log, without its prefix. */
-export const AUDIT_CALLS: readonly AdminCall<AuditCallParts>[] = [
+export const AUDIT_CALLS: readonly AdminCall<ReadableAudit>[] = [
   adminCall({
     id: 'listWorkspaceAudit',
     method: 'GET',
@@ -72,7 +61,7 @@ export const AUDIT_CALLS: readonly AdminCall<AuditCallParts>[] = [
     query: page,
     response: entries,
     errors: ['not_found'],
-    handle: async ({ database }, { request, query }) => {
+    handle: async (database, { request, query }) => {
       const { workspaceId, ...page } = readPageOptions(request, query)
       return pageJson(await searchAudit(database, { filter: {}, workspaces: [workspaceId], ...page }))
     },
@@ -88,7 +77,7 @@ export const AUDIT_CALLS: readonly AdminCall<AuditCallParts>[] = [
     query: searchQuery,
     response: entries,
     errors: ['not_found'],
-    handle: async ({ database }, { request, query }) => {
+    handle: async (database, { request, query }) => {
       const filter = readFilter(query)
       const workspaces = readWorkspaces(request, query.workspaceId)
       return pageJson(await searchAudit(database, { filter, workspaces, ...readPage(query) }))
@@ -104,7 +93,8 @@ export const AUDIT_CALLS: readonly AdminCall<AuditCallParts>[] = [
     summary: 'Every audit entry, oldest first, with its place in the chain of hashes',
     format: 'lines',
     response: exportedEntry,
-    handle: async ({ database }, { reply }) => sendJsonLines(reply, () => readAll(database), exportedJson),
+    handle: async (database, { reply }) =>
+      sendJsonLines(reply, () => exportAudit(database, ROWS_AT_ONCE), exportedJson),
   }),
 ]
 
@@ -121,15 +111,6 @@ function pageJson({ entries, nextAfterId }: AuditPage) {
 /** As every answer and file has it. */
 export function entryJson({ id, workspaceId, atMs, actor, action, keyId, detail }: AuditEntry) {
   return { id, at: toInstant(atMs), workspaceId, actor, action, keyId, detail }
-}
-
-async function* readAll(database: ReadableAudit): AsyncGenerator<readonly AuditRow[]> {
-  let after: number | null = 0
-  while (after !== null) {
-    const { rows, nextAfter }: ExportedAudit = await exportAudit(database, after, ROWS_AT_ONCE)
-    yield rows
-    after = nextAfter
-  }
 }
 
 function exportedJson(row: AuditRow) {

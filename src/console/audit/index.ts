@@ -25,7 +25,7 @@ export function createAudit(context: ConsoleContext, { database, stored: keys }:
   const { clock, config } = context
   let endUpkeep = () => {}
   return {
-    calls: bindCalls(AUDIT_CALLS, { database }),
+    calls: bindCalls(AUDIT_CALLS, database),
     registerPages: scope => auditRoutes(scope, { database, keys, clock, keyPrefix: config.keys.prefix }),
     start() {
       endUpkeep = startUpkeep({ ...context, database })

@@ -322,7 +322,8 @@ const COLUMNS = [
 function sendAuditFile(
   database: ReadableAudit,
   reply: FastifyReply,
-  { workspaceId, format }: { readonly workspaceId: string | null; readonly format: FileFormat },
+  workspaceId: string | null,
+  format: FileFormat,
 ): FastifyReply {
   const checked = checkFilterForm(readFilterForm(readQuery(reply.request)), workspaceId)
   if (!checked.ok) throw new ApiError('invalid_request', [...checked.problems.values()].join('. '))

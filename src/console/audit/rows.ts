@@ -4,7 +4,14 @@ import type { AuditAction, AuditEntry } from '../platform/audit/entries.ts'
 import { type AuditedDatabase, genuineRows } from '../platform/audit/mac.ts'
 import type { Dialect } from '../platform/database/database.ts'
 import { firstIdAt } from '../platform/database/ids.ts'
-import { allOf, firstRows, listAsRows, mostFirstRows, takePage } from '../platform/database/query-parts.ts'
+import {
+  allOf,
+  firstRows,
+  inBatches,
+  listAsRows,
+  mostFirstRows,
+  takePage,
+} from '../platform/database/query-parts.ts'
 import type { AuditRow } from '../platform/database/tables.ts'
 
 /** An id is never older than its entry, and newer only while the clock of a console was set back. */
@@ -128,27 +135,20 @@ function filterConditions(
   return conditions
 }
 
-export interface ExportedAudit {
-  readonly rows: readonly AuditRow[]
-  /** Where the next part begins; null at the end. */
-  readonly nextAfter: number | null
-}
-
-/** In the order of the chain: an entry that commits during an export is not skipped. */
-export async function exportAudit(
+/** In the order of the chain: an entry that commits during an export is not skipped. @param size rows of a part */
+export async function* exportAudit(
   { reader, audit }: ReadableAudit,
-  afterSequence: number,
-  limit: number,
-): Promise<ExportedAudit> {
-  const read = await reader
-    .selectFrom('audit')
-    .selectAll()
-    .where('sequence', '>', afterSequence)
-    // No console gives a later place; the place of a row is where the next page begins.
-    .where('sequence', '<=', Number.MAX_SAFE_INTEGER)
-    .orderBy('sequence')
-    .limit(limit)
-    .execute()
-  const nextAfter = read.length < limit ? null : (read.at(-1)?.sequence ?? null)
-  return { rows: genuineRows(read, audit), nextAfter }
+  size: number,
+): AsyncGenerator<readonly AuditRow[]> {
+  const readAfter = (last: AuditRow | null) =>
+    reader
+      .selectFrom('audit')
+      .selectAll()
+      .where('sequence', '>', last?.sequence ?? 0)
+      // No console gives a later place; the place of a row is where the next part begins.
+      .where('sequence', '<=', Number.MAX_SAFE_INTEGER)
+      .orderBy('sequence')
+      .limit(size)
+      .execute()
+  for await (const rows of inBatches(size, readAfter)) yield genuineRows(rows, audit)
 }

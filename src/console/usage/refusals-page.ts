@@ -208,7 +208,8 @@ const COLUMNS = ['at', 'code', 'reason', 'workspaceId', 'keyId', 'route', 'reque
 function sendRefusalsFile(
   usage: Usage,
   reply: FastifyReply,
-  { workspaceId, format }: { readonly workspaceId: string | null; readonly format: FileFormat },
+  workspaceId: string | null,
+  format: FileFormat,
 ): FastifyReply {
   const { request } = reply
   requireRefusals(usage)

@@ -1,7 +1,6 @@
 import { type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely'
-import type { Clock, Timers } from '../../domain/clock.ts'
 import type { KeyRecord } from '../../domain/key/key-record.ts'
-import type { ControlLogger } from '../../observability/control-logger.ts'
+import type { ConsoleContext } from '../platform/capability.ts'
 import { isLive, readKeyRow } from '../platform/database/key-row.ts'
 import { inBatches } from '../platform/database/query-parts.ts'
 import type { KeyRow, Tables } from '../platform/database/tables.ts'
@@ -17,13 +16,10 @@ const KEYS_AT_ONCE = 500
 /** Keys of one statement: `node:sqlite` blocks the event loop meanwhile. */
 const EXAMINED_AT_ONCE = 1000
 
-interface ExpiryWatchParts {
+interface ExpiryWatchParts extends Pick<ConsoleContext, 'clock' | 'timers' | 'logger'> {
   readonly reader: Kysely<Tables>
   readonly deliveries: Pick<Deliveries, 'insert'>
   readonly receivers: readonly ReceiverKind[]
-  readonly clock: Clock
-  readonly timers: Timers
-  readonly logger: ControlLogger
   readonly newEventId: (nowMs: number) => string
 }
 

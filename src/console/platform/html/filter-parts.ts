@@ -13,10 +13,7 @@ interface FilteredList {
   readonly own: string
   readonly all: string
   show(reply: FastifyReply, workspaceId: string | null): Promise<FastifyReply>
-  sendFile(
-    reply: FastifyReply,
-    file: { readonly workspaceId: string | null; readonly format: FileFormat },
-  ): FastifyReply
+  sendFile(reply: FastifyReply, workspaceId: string | null, format: FileFormat): FastifyReply
 }
 
 /** The pages of a list, of a workspace and of all, each also as files. */
@@ -29,7 +26,7 @@ export function filteredListRoutes(scope: FastifyInstance, { own, all, show, sen
     scope.get(path, options, (request, reply) => show(reply, find(request)))
     for (const format of FILE_FORMATS) {
       scope.get(`${path}/entries.${format}`, options, async (request, reply) =>
-        sendFile(reply, { workspaceId: find(request), format }),
+        sendFile(reply, find(request), format),
       )
     }
   }
