@@ -4,7 +4,16 @@ import { type Static, Type } from 'typebox'
 import { auditEntry } from '../../console/platform/http/items.ts'
 import { systemClock } from '../../domain/clock.ts'
 import { EXIT } from '../../run/host.ts'
-import { type Cli, CliError, type Define, minuteText, plainText, secondText, warn } from '../cli.ts'
+import {
+  type Cli,
+  CliError,
+  type Define,
+  minuteText,
+  plainText,
+  secondText,
+  usageError,
+  warn,
+} from '../cli.ts'
 import { paged, readPages } from '../client/client.ts'
 import { type AdminSession, addAccessOptions, openSession } from '../client/session.ts'
 import { addSettings, loadOrThrow } from '../options/settings-flags.ts'
@@ -128,7 +137,7 @@ async function follow(
   query: Record<string, string>,
   limit: number,
 ): Promise<void> {
-  if (format === 'json') throw new CliError('--follow has no end: use -o ndjson', EXIT.usage)
+  if (format === 'json') throw usageError('--follow has no end: use -o ndjson')
   const { host } = session
   const first: ShownEntry[] = []
   for await (const entries of readEntries(session, query)) {

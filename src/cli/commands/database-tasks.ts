@@ -27,7 +27,7 @@ import { findRedisTopology } from '../../domain/redis-address.ts'
 import { describeError, SILENT } from '../../observability/control-logger.ts'
 import { createMetrics } from '../../observability/metrics/metrics.ts'
 import { EXIT, type Host } from '../../run/host.ts'
-import { CliError, keyCount } from '../cli.ts'
+import { CliError, keyCount, usageError } from '../cli.ts'
 import { createProgress } from '../output/terminal.ts'
 
 /** Names of backups in a folder: they sort by time. */
@@ -47,7 +47,7 @@ export async function runBackup(host: Host, config: Config, request: BackupReque
     found => found.isDirectory(),
     () => false,
   )
-  if (keep !== null && !isFolder) throw new CliError(`--keep needs a folder, which ${to} is not`, EXIT.usage)
+  if (keep !== null && !isFolder) throw usageError(`--keep needs a folder, which ${to} is not`)
   const file = isFolder ? join(to, nameAt(nowMs)) : to
   const report = await runTask(host, progress =>
     backUp({ url: config.database.url, file, force, auditKeys: importAuditKeys(config), nowMs, progress }),
@@ -220,11 +220,10 @@ function parseDatabaseUrl(text: string, name: string): string {
   const format = formats['database-url']
   if (format?.accepts(text) === true && text !== 'sqlite::memory:') return text
   const problem = format?.explainProblem?.(text) ?? null
-  if (problem !== null) throw new CliError(`${name} ${problem}`, EXIT.usage)
+  if (problem !== null) throw usageError(`${name} ${problem}`)
   // A password may be in the rest.
-  throw new CliError(
+  throw usageError(
     `${name} must be sqlite:FILE, a file, or postgres://USER@HOST/DATABASE, which ${scheme}… is not`,
-    EXIT.usage,
   )
 }
 

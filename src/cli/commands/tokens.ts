@@ -6,8 +6,7 @@ import { systemClock } from '../../domain/clock.ts'
 import { relativeTime } from '../../domain/form/instant.ts'
 import { plainPasted } from '../../domain/form/text.ts'
 import { isId } from '../../domain/id-form.ts'
-import { EXIT } from '../../run/host.ts'
-import { type Cli, CliError, type Define, lastUseText, minuteText, plainText } from '../cli.ts'
+import { type Cli, type Define, lastUseText, minuteText, plainText, usageError } from '../cli.ts'
 import { nullable, paged, readPages, readResponse } from '../client/client.ts'
 import { adviseIfMade } from '../client/failures.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../client/session.ts'
@@ -221,7 +220,7 @@ function checkTokenId(text: string): string {
   if (isId('tok', id)) return id
   const message =
     'This is not the id of a token: token ids are tok_ followed by 26 digits and capital letters. `postern tokens list` shows them'
-  throw new CliError(message, EXIT.usage)
+  throw usageError(message)
 }
 
 /** `postern whoami`: prints the console, the name of the token, and its rights. */

@@ -2,8 +2,7 @@ import type { Command } from 'commander'
 import { type Static, Type } from 'typebox'
 import { workspace } from '../../console/platform/http/items.ts'
 import { plainPasted } from '../../domain/form/text.ts'
-import { EXIT } from '../../run/host.ts'
-import { type Cli, CliError, type Define, keyCount, lastUseText, plainText } from '../cli.ts'
+import { type Cli, type Define, keyCount, lastUseText, plainText, usageError } from '../cli.ts'
 import {
   callUntilDone,
   paged,
@@ -82,7 +81,7 @@ function addPlan(workspaces: Command, cli: Cli): void {
   addAccessOptions(addJsonOption(plan)).action(async (text: string, options: PlanOptions, self: Command) => {
     const workspace = checkWorkspace(text, '<id>')
     const { set, clear = false, yes = false } = options
-    if (set !== undefined && clear) throw new CliError('--set and --clear exclude each other', EXIT.usage)
+    if (set !== undefined && clear) throw usageError('--set and --clear exclude each other')
     const session = openSession(cli, self)
     if (set === undefined && !clear) return showPlan(session, workspace)
     if (!yes) await confirmPlan(session, workspace, set ?? null)

@@ -2,8 +2,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import { normalizeCidrs } from '../../domain/form/address.ts'
 import type { ChosenField, Restriction } from '../../domain/key/key-fields.ts'
 import { eachText, KEY_TEXTS, TEXT_NAMES, type TextName } from '../../domain/key/key-texts.ts'
-import { EXIT } from '../../run/host.ts'
-import { CliError, plainText } from '../cli.ts'
+import { plainText, usageError } from '../cli.ts'
 import type { ShownKey } from '../client/client.ts'
 
 /** What options say of the fields of a key that people choose. */
@@ -88,7 +87,7 @@ export function changedFields(
   const removed = CLEARABLE.filter(({ name }) => options.clear?.includes(name))
   for (const { name, field, cleared } of removed) {
     if (fields[field] !== undefined && fields[field] !== cleared) {
-      throw new CliError(`--${name} and --clear ${name} exclude each other`, EXIT.usage)
+      throw usageError(`--${name} and --clear ${name} exclude each other`)
     }
     fields[field] = cleared
   }

@@ -4,8 +4,7 @@ import { plainPasted } from '../../domain/form/text.ts'
 import { isKeyId } from '../../domain/id-form.ts'
 import { MAX_LIFETIME_DAYS } from '../../domain/key/key-life.ts'
 import { isWorkspaceId, WORKSPACE_ID_EXPECTED } from '../../domain/key/key-record.ts'
-import { EXIT } from '../../run/host.ts'
-import { CliError } from '../cli.ts'
+import { usageError } from '../cli.ts'
 
 export const DAY_SECONDS = 86_400
 const SHORTEST_SECONDS = 60
@@ -34,8 +33,8 @@ export function durationWithin(flag: string, shortest: number, longest: number):
   return text => {
     const seconds = parseDuration(text)
     const given = `${flag}: ${durationText(seconds)} is`
-    if (seconds > longest) throw new CliError(`${given} longer than ${durationText(longest)}`, EXIT.usage)
-    if (seconds < shortest) throw new CliError(`${given} shorter than ${durationText(shortest)}`, EXIT.usage)
+    if (seconds > longest) throw usageError(`${given} longer than ${durationText(longest)}`)
+    if (seconds < shortest) throw usageError(`${given} shorter than ${durationText(shortest)}`)
     return seconds
   }
 }
@@ -73,7 +72,7 @@ export function givenParameters(
 export function checkWorkspace(text: string, name = '--workspace'): string {
   const id = plainPasted(text)
   if (isWorkspaceId(id)) return id
-  throw new CliError(`${name} must be ${WORKSPACE_ID_EXPECTED}`, EXIT.usage)
+  throw usageError(`${name} must be ${WORKSPACE_ID_EXPECTED}`)
 }
 
 /** A secret pasted here by mistake must not reach an error message, a URL or the console's log. */
@@ -82,7 +81,7 @@ export function checkKeyId(text: string): string {
   if (isKeyId(id)) return id
   const message =
     'This is not the id of a key: key ids are key_ followed by 26 digits and capital letters. `postern keys list` shows them, and `postern keys find` reads a key and shows its id'
-  throw new CliError(message, EXIT.usage)
+  throw usageError(message)
 }
 
 export function expiresInOption(

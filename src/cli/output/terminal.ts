@@ -4,7 +4,7 @@ import { styleText } from 'node:util'
 import bars from 'cli-progress'
 import { plainPasted } from '../../domain/form/text.ts'
 import { EXIT, type Host, type HostStreams, type Output } from '../../run/host.ts'
-import { CliError } from '../cli.ts'
+import { CliError, usageError } from '../cli.ts'
 
 /** Characters. */
 const MOST_PIPED = { key: 8192, token: 4096 } as const
@@ -49,7 +49,7 @@ export function isAttended({ streams }: { readonly streams: HostStreams }): bool
 export function requirePrompt({ input, errors }: HostStreams, change: string): void {
   if (input.isTTY === true && errors.isTTY === true) return
   const message = `There is no terminal to confirm at: add --yes to ${change} without one`
-  throw new CliError(message, EXIT.usage)
+  throw usageError(message)
 }
 
 /** @param done what was not done without a yes, such as `revoked` @throws CliError unless the answer is yes */
@@ -84,7 +84,7 @@ export async function readSecret(streams: HostStreams, question: string): Promis
   const text =
     streams.input.isTTY === true ? await readTyped(streams, question) : await readPiped(streams, 'key')
   const secret = plainPasted(text)
-  if (secret === '') throw new CliError('Write the key to standard input', EXIT.usage)
+  if (secret === '') throw usageError('Write the key to standard input')
   return secret
 }
 
@@ -111,7 +111,7 @@ export async function readPiped({ input }: HostStreams, what: 'key' | 'token'): 
   for await (const piece of input.setEncoding('utf8')) {
     text += String(piece)
     if (text.length > MOST_PIPED[what]) {
-      throw new CliError(`Standard input is too long for a ${what}`, EXIT.usage)
+      throw usageError(`Standard input is too long for a ${what}`)
     }
   }
   return text

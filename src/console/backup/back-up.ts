@@ -14,6 +14,7 @@ import { compareSqliteSchema } from '../platform/database/sqlite/schema.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import { openReadOnly, readDatabase } from '../platform/open-database.ts'
 import { MIGRATIONS } from '../schema.ts'
+import { existsAlready } from './new-name.ts'
 import { type CheckedAudit, checkAudit, countKeys, readPostgres } from './read-database.ts'
 import { fillSqlite, publish, publishNew, withUnfinished } from './write-database.ts'
 
@@ -48,7 +49,7 @@ interface SavedReport extends BackupReport {
  */
 export async function backUp(options: BackupOptions): Promise<SavedReport> {
   const { file, force } = options
-  if (!force && existsSync(file)) throw existsAlready(file)
+  if (!force && existsSync(file)) throw new Refused(existsAlready(file))
   try {
     return await withUnfinished(file, async unfinished => {
       await copyTo(unfinished, options)
@@ -59,7 +60,7 @@ export async function backUp(options: BackupOptions): Promise<SavedReport> {
       const schemaDifferences = await describeSchema(unfinished)
       if (force) await publish(unfinished, file)
       // Another backup of this name may have been faster.
-      else if (!(await publishNew(unfinished, file))) throw existsAlready(file)
+      else if (!(await publishNew(unfinished, file))) throw new Refused(existsAlready(file))
       return { ...report, schemaDifferences }
     })
   } catch (error) {
@@ -73,10 +74,6 @@ async function copyTo(unfinished: string, options: BackupOptions): Promise<void>
   const source = sqliteFilePath(url)
   if (source !== null) return copySqlite(url, source, unfinished, progress)
   await readPostgres(url, tables => fillSqlite(tables, unfinished, { ...options, allowsBrokenAudit: true }))
-}
-
-function existsAlready(file: string): Refused {
-  return new Refused(`The file ${file} exists already: name another one, or add --force`)
 }
 
 async function copySqlite(url: string, from: string, to: string, progress: ProgressDisplay): Promise<void> {

@@ -6,6 +6,11 @@ import { errorCode } from '../../domain/errors.ts'
 const WITHOUT_LINKS: ReadonlySet<string> = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'])
 const OWNER_ONLY = 0o600
 
+/** What a command says that was not allowed to replace it. */
+export function existsAlready(file: string): string {
+  return `The file ${file} exists already: name another one, or add --force`
+}
+
 type Link = (from: string, to: string) => Promise<void>
 
 /**

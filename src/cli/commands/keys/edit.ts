@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
 import { systemClock } from '../../../domain/clock.ts'
 import { EXIT } from '../../../run/host.ts'
-import { type Cli, CliError, plainText, secondText } from '../../cli.ts'
+import { type Cli, CliError, plainText, secondText, usageError } from '../../cli.ts'
 import {
   type AdminResponse,
   changedResponse,
@@ -66,7 +66,7 @@ function createBody(options: EditOptions, nowMs: number): Record<string, unknown
   const body = Object.fromEntries(given.filter(([, value]) => value !== undefined))
   if (Object.keys(body).length > 0) return body
   const flags = [...FIELD_FLAGS, '--expires-in', '--expires-at']
-  throw new CliError(`Nothing to edit: give ${flags.join(', ')} or --clear`, EXIT.usage)
+  throw usageError(`Nothing to edit: give ${flags.join(', ')} or --clear`)
 }
 
 async function editKey(session: AdminSession, id: string, body: Record<string, unknown>): Promise<void> {

@@ -3,8 +3,7 @@ import { systemClock } from '../../../domain/clock.ts'
 import { plainPasted, plainSearch } from '../../../domain/form/text.ts'
 import { KEY_STATES } from '../../../domain/key/key-record.ts'
 import { digestKey, keyPattern } from '../../../domain/key/secret.ts'
-import { EXIT } from '../../../run/host.ts'
-import { type Cli, CliError, type Define } from '../../cli.ts'
+import { type Cli, type Define, usageError } from '../../cli.ts'
 import { keyResponse, keysResponse, readPages, readResponse, type ShownKey } from '../../client/client.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
 import { checkKeyId, checkWorkspace, givenParameters, parseDuration } from '../../options/values.ts'
@@ -169,7 +168,7 @@ function addFind(keys: Command, cli: Cli): void {
     .option('--hint <hint>', 'list the keys with this hint, such as wsk_…x7Qf, instead', plainPasted)
     .allowExcessArguments()
   addAccessOptions(addListOptions(find)).action(async ({ hint }: { hint?: string }, self: Command) => {
-    if (self.args.length > 0) throw new CliError(KEY_AS_ARGUMENT, EXIT.usage)
+    if (self.args.length > 0) throw usageError(KEY_AS_ARGUMENT)
     const session = openSession(cli, self)
     const format = chooseOutputFormat(self)
     await (hint === undefined ? findBySecret(session, format) : listByHint(session, format, hint))
@@ -257,8 +256,5 @@ const WRITERS: Readonly<Record<PatternFormat, (prefix: string) => string>> = {
 
 function requirePrefix(text: string): void {
   if (PREFIX.test(text)) return
-  throw new CliError(
-    '--prefix must be a letter and up to 31 letters, digits, "_" or "-", as keys.prefix is',
-    EXIT.usage,
-  )
+  throw usageError('--prefix must be a letter and up to 31 letters, digits, "_" or "-", as keys.prefix is')
 }

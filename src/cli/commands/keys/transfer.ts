@@ -3,7 +3,7 @@ import { pipeline } from 'node:stream/promises'
 import type { Command } from 'commander'
 import { Type } from 'typebox'
 import { EXIT, type Host } from '../../../run/host.ts'
-import { type Cli, CliError, keyCount, plainText } from '../../cli.ts'
+import { type Cli, CliError, keyCount, plainText, usageError } from '../../cli.ts'
 import { type AdminClient, count, readResponse } from '../../client/client.ts'
 import { NoResponseError } from '../../client/failures.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
@@ -80,8 +80,10 @@ async function* wholeLines(client: AdminClient, exported: { keys: number }): Asy
 /** The file appears, or is replaced, only once it is whole. */
 async function saveNew(file: string, parts: AsyncIterable<Uint8Array>, force: boolean): Promise<void> {
   const unfinished = `${file}.part`
+  // Loaded where it is used: no other command on keys needs code of the console.
+  const { existsAlready, giveNewName } = await import('../../../console/backup/new-name.ts')
   try {
-    if (!force && (await exists(file))) throw existsAlready(file)
+    if (!force && (await exists(file))) throw usageError(existsAlready(file))
     // What an earlier attempt left. A new file follows no link, and gets the mode.
     await rm(unfinished, { force: true })
     const handle = await open(unfinished, 'wx', OWNER_ONLY)
@@ -96,10 +98,8 @@ async function saveNew(file: string, parts: AsyncIterable<Uint8Array>, force: bo
       await writeFile(handle, parts)
       await handle.sync()
       if (!(await isThere())) throw replacedMeanwhile(file)
-      // Loaded where it is used: no other command on keys needs code of the console.
-      const { giveNewName } = await import('../../../console/backup/new-name.ts')
       if (force) await rename(unfinished, file)
-      else if (!(await giveNewName(unfinished, file))) throw existsAlready(file)
+      else if (!(await giveNewName(unfinished, file))) throw usageError(existsAlready(file))
     } finally {
       if (await isThere()) await rm(unfinished, { force: true })
       await handle.close()
@@ -114,10 +114,6 @@ async function saveNew(file: string, parts: AsyncIterable<Uint8Array>, force: bo
 function replacedMeanwhile(file: string): CliError {
   const message = `Another export to ${file} has begun meanwhile, so this one is not saved`
   return new CliError(message, EXIT.failure)
-}
-
-function existsAlready(file: string): CliError {
-  return new CliError(`The file ${file} exists already: name another one, or add --force`, EXIT.usage)
 }
 
 function exists(file: string): Promise<boolean> {

@@ -2,8 +2,7 @@ import { type Command, Option } from 'commander'
 import { type Static, Type } from 'typebox'
 import { limitWindow, usagePoint } from '../../../console/platform/http/fields.ts'
 import { systemClock } from '../../../domain/clock.ts'
-import { EXIT } from '../../../run/host.ts'
-import { type Cli, CliError, plainText, secondText } from '../../cli.ts'
+import { type Cli, plainText, secondText, usageError } from '../../cli.ts'
 import { readResponse } from '../../client/client.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
 import { checkKeyId, DAY_SECONDS, durationWithin } from '../../options/values.ts'
@@ -59,7 +58,7 @@ export function addUsage(keys: Command, cli: Cli): void {
 async function showUsage({ client, host, json }: AdminSession, id: string, options: Options): Promise<void> {
   const { last, step = last > HOURS_SHOWN_SECONDS ? 'day' : 'hour' } = options
   if (step === 'hour' && last > HOURS_KEPT_SECONDS)
-    throw new CliError('hours are kept for 14 days: choose --last 14d, or --step day', EXIT.usage)
+    throw usageError('hours are kept for 14 days: choose --last 14d, or --step day')
   const stepSeconds = step === 'hour' ? HOUR_SECONDS : DAY_SECONDS
   // The present hour or day is one of them, and the oldest one that is asked for is still kept.
   const seconds = Math.max(0, last - stepSeconds)
