@@ -116,7 +116,7 @@ const ROW: Changes = {
   'console/schema.ts': [
     [
       // Behind that of the text.
-      /^\}\n$/m,
+      /\}\n$/,
       `  '9999_only_route': migrationOf((_dialect, text) => [sql\`alter table keys add column only_route \${text}\`]),
 }
 `,

@@ -21,7 +21,7 @@ const TEXT: Readonly<Record<string, readonly SourceChange[]>> = {
   'domain/key/key-texts.ts': [['} as const satisfies', `${ENTRY}} as const satisfies`]],
   'console/schema.ts': [
     // After the last migration.
-    [/^\}\n$/m, `${MIGRATION}}\n`],
+    [/\}\n$/, `${MIGRATION}}\n`],
   ],
 }
 
