@@ -12,7 +12,7 @@ import { issueRoutes } from './issue-page.ts'
 import { keyRoutes } from './key-page.ts'
 import { listRoutes } from './list-page.ts'
 import type { Registry } from './operations/registry.ts'
-import { planRoutes, plansRoutes } from './plan-pages.ts'
+import { planRoutes } from './plan-pages.ts'
 import { READ_CALLS } from './read-calls.ts'
 import { revokeAllRoutes } from './revoke-all-page.ts'
 import { rotateRoutes } from './rotate-page.ts'
@@ -39,7 +39,6 @@ const PAGES = [
   editRoutes,
   revokeAllRoutes,
   planRoutes,
-  plansRoutes,
 ]
 
 /** Issuing, finding and changing keys. */

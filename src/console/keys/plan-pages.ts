@@ -30,8 +30,12 @@ import type { PlanCount } from './rows/plans.ts'
 const PLAN = `${WORKSPACES}/:workspaceId/plan`
 const PLAN_TITLE = 'Plan of the workspace'
 
-/** The page on which administrators give a workspace a plan. The choice is confirmed on a page that names how many keys it changes. */
+/**
+ * For administrators: how many keys and workspaces have each plan, and giving a workspace one. The choice is confirmed on a page that
+ * names how many keys it changes.
+ */
 export function planRoutes(scope: FastifyInstance, { registry }: KeyPageParts): void {
+  scope.get(PLANS, ADMINISTRATION, (_, reply) => showPlans(registry, reply))
   scope.get(PLAN, ADMINISTRATION, (_, reply) => showPlanForm(registry, reply, NO_PROBLEMS))
   scope.post(PLAN, ADMINISTRATION_CHANGES, (_, reply) => choosePlan(registry, reply))
 }
@@ -136,16 +140,13 @@ function planChangedPage(frame: Frame, { workspaceId, plan }: PlanChoice, outcom
   return page(frame, { title: 'Plan changed', section: 'keys', main })
 }
 
-/** For administrators: how many keys and workspaces have each plan. */
-export function plansRoutes(scope: FastifyInstance, { registry }: KeyPageParts): void {
-  scope.get(PLANS, ADMINISTRATION, async (_, reply) => {
-    const counts = await registry.plans.countByPlan()
-    const frame = createFrame(reply, { workspaceId: null, clock: registry.clock })
-    const main = html`<p class="back"><a href="${ALL_USAGE}">Usage of all workspaces</a></p>
-      <h1>Plans</h1>
-      ${counts === null ? html`<p class="notice">There are too many keys to count in two seconds.</p>` : planTable(counts, registry.knownPlans)}`
-    return sendPage(reply, page(frame, { title: 'Plans', section: null, main }))
-  })
+async function showPlans(registry: Registry, reply: FastifyReply): Promise<FastifyReply> {
+  const counts = await registry.plans.countByPlan()
+  const frame = createFrame(reply, { workspaceId: null, clock: registry.clock })
+  const main = html`<p class="back"><a href="${ALL_USAGE}">Usage of all workspaces</a></p>
+    <h1>Plans</h1>
+    ${counts === null ? html`<p class="notice">There are too many keys to count in two seconds.</p>` : planTable(counts, registry.knownPlans)}`
+  return sendPage(reply, page(frame, { title: 'Plans', section: null, main }))
 }
 
 /** Plans of the settings in their order, then those that keys have and the settings do not, then keys without one. */

@@ -3,7 +3,7 @@ import { bindCalls } from '../platform/http/calls.ts'
 import { TOKEN_CALLS } from './api.ts'
 import { makeTokenRoutes } from './make-page.ts'
 import { type AdminTokenParts, type AdminTokens, createAdminTokens } from './operations.ts'
-import { revokeTokenRoutes, tokenListRoutes } from './pages.ts'
+import { tokenRoutes } from './pages.ts'
 
 export { TOKEN_CALLS } from './api.ts'
 export type { AdminTokens } from './operations.ts'
@@ -20,9 +20,8 @@ export function createTokens(parts: AdminTokenParts): {
       calls: bindCalls(TOKEN_CALLS, { tokens }),
       registerPages(scope) {
         const pageParts = { ...parts, tokens }
-        tokenListRoutes(scope, pageParts)
+        tokenRoutes(scope, pageParts)
         makeTokenRoutes(scope, pageParts)
-        revokeTokenRoutes(scope, pageParts)
       },
     },
   }

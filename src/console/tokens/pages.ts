@@ -67,9 +67,12 @@ export function backToTokens(): Html {
 
 const PAGE_SIZE = 50
 
-/** For administrators: the admin tokens of programs. */
-export function tokenListRoutes(scope: FastifyInstance, parts: TokenPageParts): void {
+/** For administrators: the admin tokens of programs, and revoking one after a question. */
+export function tokenRoutes(scope: FastifyInstance, parts: TokenPageParts): void {
+  const revocation = `${TOKENS}/:tokenId/revoke`
   scope.get(TOKENS, ADMINISTRATION, (_, reply) => showTokens(parts, reply))
+  scope.get(revocation, ADMINISTRATION, (_, reply) => showConfirmation(parts, reply))
+  scope.post(revocation, ADMINISTRATION_CHANGES, (_, reply) => revokeToken(parts, reply))
 }
 
 async function showTokens(parts: TokenPageParts, reply: FastifyReply): Promise<FastifyReply> {
@@ -125,13 +128,6 @@ function actions({ id, name }: AdminToken, works: boolean): Html {
   const shown = markInvisible(name)
   const audit = html`<a href="${auditPath(null, { actor: `token:${id}` })}">Audit<span class="hidden"> of ${shown}</span></a>`
   return html`${audit}${works ? html`<br><a href="${revokeTokenPath(id)}">Revoke<span class="hidden"> ${shown}</span></a>` : null}`
-}
-
-/** Revoking an admin token, after a question. */
-export function revokeTokenRoutes(scope: FastifyInstance, parts: TokenPageParts): void {
-  const path = `${TOKENS}/:tokenId/revoke`
-  scope.get(path, ADMINISTRATION, (_, reply) => showConfirmation(parts, reply))
-  scope.post(path, ADMINISTRATION_CHANGES, (_, reply) => revokeToken(parts, reply))
 }
 
 /** Redirects for a token that works no longer: there is nothing to revoke. */
