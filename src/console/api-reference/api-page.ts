@@ -153,10 +153,9 @@ function example(label: string, text: string): Html {
 
 /** As a gateway describes a key. */
 function exampleDescription(workspaceId: string, scope: string | undefined): string {
-  const scopes = scope === undefined ? [] : [scope]
   const key = {
     workspaceId,
-    scopes,
+    scopes: scope === undefined ? [] : [scope],
     keyId: 'key_01KAJ…',
     hint: 'wsk_…x7Qf',
     expiresAt: '2027-02-18T09:00:00.000Z',
@@ -183,12 +182,11 @@ export function errorTable(): Html {
 /** The whole response to a key that lacks a scope (RFC 6750, section 3.1). */
 export function scopeMissingResponse(scope: string): string {
   const { status, code, challenge } = denialRow('scope_missing')
-  const { detail } = denyScope(scope)
   return `HTTP/1.1 ${status} Forbidden
 Content-Type: application/json; charset=utf-8
 WWW-Authenticate: Bearer realm="postern"${challenge ?? ''}, scope="${scope}"
 
-${JSON.stringify({ code, error: detail })}`
+${JSON.stringify({ code, error: denyScope(scope).detail })}`
 }
 
 type Answer = Extract<TriedOutcome, { kind: 'answered' }>
