@@ -278,6 +278,15 @@ describe('folders have one direction', () => {
     })
     expect([...new Set(past)]).toEqual([])
   })
+
+  it('a page has its route beside it, so that a new one leaves index.ts as it is', () => {
+    const registering = FILES.filter(
+      ({ path, text }) =>
+        /^console\/[^/]+\/index\.ts$/.test(path) && /\bscope\.(?:get|post)\(/.test(codeOf(text)),
+    )
+    // Its only page belongs to the whole of it: the document, the settings, and the requests that it tries.
+    expect(registering.map(({ path }) => path)).toEqual(['console/api-reference/index.ts'])
+  })
 })
 
 describe('files are short', () => {
