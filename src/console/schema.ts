@@ -116,7 +116,9 @@ const TEXT_INDEX_OF_POSTGRES: readonly RawBuilder<unknown>[] = [
 
 /** Changes that wait to be announced to each region, and what gateways have confirmed. */
 const announcingTables: SchemaStatements = (_dialect, text) => [
-  sql`create table regions (name ${text} primary key, seen_at_ms bigint not null, requeued_until ${text})`,
+  sql`create table regions (
+    name ${text} primary key, seen_at_ms bigint not null, requeued_until ${text},
+    mark ${text} not null default '', marked_at_ms bigint not null default 0, mark_kept_at_ms bigint not null default 0)`,
   sql`create table outbox (
     region ${text} not null, digest ${text} not null, version integer not null, at_ms bigint not null,
     claimed_by ${text} not null default '', claimed_until_ms bigint not null default 0,

@@ -1,15 +1,17 @@
 import type { Socket } from 'node:net'
 import type { Config } from '../config/schema/schema.ts'
-import { readCounters } from '../console/announcing/index.ts'
+import { isMarkedRedis, readCounters } from '../console/announcing/index.ts'
+import { readDatabase } from '../console/platform/open-database.ts'
 import { listPolicies } from '../domain/rate-limit.ts'
 import { findRedisTopology } from '../domain/redis-address.ts'
 import type { RedisFailure } from '../domain/redis-failure.ts'
+import { DEFAULT_REGION } from '../domain/region.ts'
 import { CHANGES_CHANNEL, REDIS_PROBE_KEYS } from '../domain/wire.ts'
 import { describeError, SILENT } from '../observability/control-logger.ts'
 import { asError } from '../observability/failure-log.ts'
 import { createMetrics } from '../observability/metrics/metrics.ts'
 import { hostAndPort } from '../outgoing/connect.ts'
-import { createRedisConnection, NEED } from '../redis/announcing-connection.ts'
+import { type AnnouncingRedis, createRedisConnection, NEED } from '../redis/announcing-connection.ts'
 import { anyGoodAnswer } from '../redis/answering.ts'
 import {
   createCommandClient,
@@ -43,14 +45,18 @@ export function gatewayRedisChecks({ redis, limits }: Config): Check[] {
 }
 
 /** What a console needs, in each region: to write records, to publish, and to read the counters of rate limits. */
-export function consoleRedisChecks({ redis, regions, limits }: Config): Check[] {
+export function consoleRedisChecks({ redis, regions, limits, database }: Config): Check[] {
   const readsCounters = listPolicies(limits).length > 0
   const places = regions.length > 0 ? regions : [{ name: null, redis }]
   return places
     .filter(place => findRedisTopology(place.redis) !== null)
     .map(place => {
       const name = place.name === null ? 'redis' : `redis (${place.name})`
-      return { name, run: () => checkAnnouncing(name, place.redis, readsCounters) }
+      const isRecognised = (connection: AnnouncingRedis) =>
+        readDatabase(database.url, tables =>
+          isMarkedRedis(connection, tables, place.name ?? DEFAULT_REGION),
+        ).catch(() => null)
+      return { name, run: () => checkAnnouncing(name, place.redis, { readsCounters, isRecognised }) }
     })
 }
 
@@ -83,16 +89,23 @@ async function checkReading(redis: RedisSettings, countsLimits: boolean): Promis
   return { finding: passed('redis', found) }
 }
 
+interface Announcing {
+  readonly readsCounters: boolean
+  /** Whether it has every announcement; null if the database does not say. */
+  readonly isRecognised: (connection: AnnouncingRedis) => Promise<boolean | null>
+}
+
 /** The console's own connection, which sends its probe. */
 async function checkAnnouncing(
   check: string,
   redis: RedisSettings,
-  readsCounters: boolean,
+  { readsCounters, isRecognised }: Announcing,
 ): Promise<Examined> {
   const settings = patientSettings(redis)
   let socket: Socket | null = null
   let clock: ClockReading | undefined
   let lacksCounters = false
+  let isOther = false
   const network = {
     ...REDIS_NETWORK,
     createServerClient: (...given: Parameters<typeof createServerClient>) => {
@@ -122,6 +135,7 @@ async function checkAnnouncing(
         .then(async () => {
           lacksCounters =
             readsCounters && (await readCounters(connection, LIMITS_OF, [LIMITS_KEY])) === 'denied'
+          isOther = (await isRecognised(connection)) === false
         })
         // The probe has shown the other rights that are needed.
         .catch(() => {})
@@ -137,9 +151,12 @@ async function checkAnnouncing(
     throw new CheckFailure(`${describePlace(settings)} ${found}`, advice)
   }
   const rights = readsCounters ? 'writing, publishing and reading counters' : 'writing and publishing'
-  const found = `${describePlace(settings)} allows ${rights}${expiryNote(peerExpiry(socket))}`
+  const found = `${describePlace(settings)} allows ${rights}${expiryNote(peerExpiry(socket))}${isOther ? OTHER_NOTE : ''}`
   return { finding: passed(check, found), clock }
 }
+
+/** Heartbeats begin afterwards. */
+const OTHER_NOTE = ', lacks announcements: the console announces the changes of all keys to it when it starts'
 
 /** The right is not among those that a console needs; asking in this way leaves no line in ACL LOG. */
 const TIME_IF_PERMITTED = `

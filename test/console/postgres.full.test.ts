@@ -220,8 +220,7 @@ describe.skipIf(!has(POSTGRES))('a console on PostgreSQL', () => {
         )
         await Promise.all(issued.map(({ key }, index) => revoke(index % 2 ? second : first, key.id)))
         await redis.revive()
-        const client = redis.client()
-        await until('every record is there', async () => (await client.dbsize()) === 100)
+        await until('every record is there', async () => (await redis.countRecords()) === 100)
         for (const { key } of issued) {
           await until('it is announced', async () => (await revoke(first, key.id)).body.announced)
         }

@@ -145,10 +145,9 @@ test('a lookup of many keys restores all records that Redis has lost', async () 
       const issued = await running.send('POST', '/admin/v1/workspaces/ws_1/keys', body)
       digests.push(digestKey(issued.body.secret))
     }
-    const client = redis.client()
-    await client.flushall()
+    await redis.admin.flushall()
     expect((await running.send('POST', '/internal/v1/lookups', { digests })).status).toBe(200)
-    await until('they are back', async () => (await client.dbsize()) === 200)
+    await until('they are back', async () => (await redis.countRecords()) === 200)
   } finally {
     await redis.stop()
   }

@@ -128,7 +128,7 @@ describe('a record in a real Redis', () => {
     const config = { ...consoleConfig({ redisUrl: redis.url }).redis, commandTimeoutMs: 2000 }
     const parts = { config, metrics, logger: silentLogger, onUp: () => {} }
     const connection = createRedisConnection(parts)
-    return createRedisAnnouncer({ connection, recordKeys })
+    return createRedisAnnouncer({ connection, recordKeys, region: 'default' })
   }
 
   async function put(announcement: Announcement): Promise<void> {

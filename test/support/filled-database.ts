@@ -57,7 +57,12 @@ const ROWS: { readonly [Table in keyof OtherTables]: OtherTables[Table] } = {
     claimed_by: 'c',
     claimed_until_ms: 5,
   },
-  regions: { name: 'eu', seen_at_ms: NOW_MS, requeued_until: null },
+  regions: {
+    name: 'eu',
+    seen_at_ms: NOW_MS,
+    requeued_until: null,
+    ...{ mark: 'm', marked_at_ms: NOW_MS, mark_kept_at_ms: 1 },
+  },
   audit_queue: signed({
     id: 'audit_q',
     workspace_id: '',

@@ -67,6 +67,12 @@ export class RedisServer {
     await this.addUser(name, ...rules, '&postern:keys:changed')
   }
 
+  /** Of keys; the mark of the console is none. */
+  async countRecords(): Promise<number> {
+    const names = await this.admin.keys('postern:key:*')
+    return names.filter(name => /:[0-9a-f]{64}$/.test(name)).length
+  }
+
   /** A further client, such as a subscriber, that waits for the server as long as it is down. It closes with `stop`. */
   client(): Redis {
     const client = new Redis(this.url, { retryStrategy: () => 10, maxRetriesPerRequest: null })

@@ -5,6 +5,8 @@ import type { StoredKey } from '../../src/domain/key/key-record.ts'
 export class ScriptedAnnouncer implements Announcer {
   readonly published: string[] = []
   readonly puts: StoredKey[] = []
+  /** Null: there is no shared Redis to recognise. */
+  mark: Announcer['mark'] = null
   refusesWrites = false
   /** Number of writes. */
   refused = 0

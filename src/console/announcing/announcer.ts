@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import type { Clock } from '../../domain/clock.ts'
 import { encodeMessage } from '../../domain/invalidation-message.ts'
-import type { KeyGrant, StoredKey } from '../../domain/key/key-record.ts'
+import { isStricter, type KeyGrant, type StoredKey } from '../../domain/key/key-record.ts'
 import {
   CHANGES_CHANNEL,
   decodeRecord,
@@ -42,8 +42,18 @@ export interface Announcer {
   putAll(announcements: readonly Announcement[]): Promise<readonly PromiseSettledResult<void>[]>
   /** @param message an encoded heartbeat */
   publish(message: string): Promise<void>
+  /** Null without a shared Redis. */
+  readonly mark: MarkEntry | null
   /** Reads counters of rate limits. Never rejects. @param names all of this workspace */
   readCounters(workspaceId: string, names: readonly string[]): Promise<CounterReadings>
+}
+
+/** An entry by which a console recognises a Redis. */
+export interface MarkEntry {
+  /** Empty if there is none. */
+  read(): Promise<string>
+  /** Sent at once, on the connection of now. */
+  write(text: string): Promise<void>
 }
 
 /**
@@ -60,6 +70,7 @@ export function createInProcessAnnouncer(deliver: (message: string) => void): An
     putAll: announcements =>
       Promise.allSettled(announcements.map(async ({ messages }) => messages.forEach(deliver))),
     publish: async message => deliver(message),
+    mark: null,
     readCounters: async () => 'off',
   }
 }
@@ -107,10 +118,11 @@ const RECORDS_AT_ONCE = 64
 
 interface RedisAnnouncerParts {
   readonly connection: AnnouncingRedis
+  readonly region: string
   /** Read for each record: a reload may change it. */
   readonly recordKeys: RecordKeys
-  /** Gives each key a version above the one that Redis holds of an earlier key, and announces it again. */
-  readonly outrank?: (held: readonly HeldVersion[]) => Promise<void>
+  /** Gives each key a version above the one that Redis holds, and announces it again. @returns digests of those that were behind */
+  readonly outrank?: (held: readonly HeldVersion[]) => Promise<ReadonlySet<string>>
 }
 
 export function createRedisAnnouncer(parts: RedisAnnouncerParts): Announcer {
@@ -125,6 +137,7 @@ export function createRedisAnnouncer(parts: RedisAnnouncerParts): Announcer {
     onReady: listener => void connection.on('ready', listener),
     putAll: createGatheredPut(store, parts),
     publish: store.publish,
+    mark: createMarkEntry(connection, parts.region),
     readCounters: (workspaceId, names) => readCounters(connection, workspaceId, names),
   }
 }
@@ -148,11 +161,21 @@ function createGatheredPut(
     for (let from = 0; from < together.length; from += MAX_AT_ONCE) {
       results.push(...(await writeRecords(store, together.slice(from, from + MAX_AT_ONCE), parts.recordKeys)))
     }
-    const outranked = results.flatMap(result =>
-      result.status === 'rejected' && result.reason instanceof Outranked ? result.reason.held : [],
+    const outranked = results.flatMap((result, index) =>
+      result.status === 'rejected' && result.reason instanceof Outranked
+        ? { index, held: result.reason.held }
+        : [],
     )
+    if (outranked.length === 0) return results
     // What the database does not take now is found again with the next attempt.
-    if (outranked.length > 0) await parts.outrank?.(outranked).catch(() => {})
+    const raised = await parts.outrank?.(outranked.map(({ held }) => held)).catch(() => null)
+    if (raised === null) return results
+    for (const { index, held } of outranked) {
+      if (!held.isSameKey || raised?.has(held.digest) === true) continue
+      // The database has that version by now: another console was faster.
+      const published = (together[index]?.messages ?? []).map(store.publish)
+      results[index] = (await Promise.allSettled(published)).find(isRejected) ?? DONE
+    }
     return results
   }
   return async announcements => {
@@ -197,6 +220,22 @@ function createRedisRecordStore(connection: AnnouncingRedis): RecordStore {
         outcomes.push(...some.map(async (_, index) => (await held)[index] ?? null))
       }
       return Promise.allSettled(outcomes)
+    },
+  }
+}
+
+/** Long enough to be kept where Redis evicts what expires soon. */
+const MARK_LIFE_MS = 10 * 366 * 86_400_000
+
+/** Beside the records, where a console may write: no digest has its name. */
+export function createMarkEntry(connection: AnnouncingRedis, region: string): MarkEntry {
+  const name = recordKeyName(`announced-${region}`)
+  return {
+    read: async () => String(await connection.getrangeBuffer(name, 0, RECORD_RANGE_END)),
+    async write(text) {
+      const expires = Date.now() + MARK_LIFE_MS
+      const values = [text, expires, 0, Buffer.alloc(0), 0]
+      await connection.callBuffer('eval', WRITE_AND_PUBLISH, 1, name, CHANGES_CHANNEL, ...values)
     },
   }
 }
@@ -250,7 +289,10 @@ export async function writeRecords(
       if (outcome.value === null) return
       const newer = findNewer(Buffer.from(outcome.value).toString(), attempt.key, recordKeys)
       if (newer !== null) {
-        if (newer.id !== attempt.key.record.id) throw new Outranked(attempt.key.digest, newer)
+        const isSameKey = newer.id === attempt.key.record.id
+        if (!isSameKey || isStricter(attempt.key.record, newer)) {
+          throw new Outranked({ digest: attempt.key.digest, version: newer.version, isSameKey })
+        }
         for (const message of attempt.messages) await store.publish(message)
         return
       }
@@ -270,13 +312,20 @@ const GAVE_UP: PromiseRejectedResult = {
   reason: new Error(`Other writers kept changing the Redis entry; gave up after ${MAX_ATTEMPTS} attempts`),
 }
 
-/** The newer record is of a key with the same digest that the database has lost, such as one that is imported again after a restore. */
+const DONE: PromiseFulfilledResult<void> = { status: 'fulfilled', value: undefined }
+
+const isRejected = (result: PromiseSettledResult<unknown>) => result.status === 'rejected'
+
+/**
+ * The newer record is of a key with the same digest that the database has lost, such as one that is imported again after a restore, or
+ * of a state of the key that the database has lost, and that would lift what restricts it now.
+ */
 class Outranked extends Error {
   readonly held: HeldVersion
 
-  constructor(digest: string, { version }: KeyGrant) {
-    super('Redis holds a newer record of an earlier key with this digest')
-    this.held = { digest, version }
+  constructor(held: HeldVersion) {
+    super('Redis holds a newer record of an earlier key, or an earlier state, of this digest')
+    this.held = held
   }
 }
 

@@ -2,6 +2,7 @@ import type { Clock, Timers } from '../../domain/clock.ts'
 import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import type { Announcer, MessageEncoder } from './announcer.ts'
+import { OtherMark } from './mark-rows.ts'
 import type { Outbox } from './outbox.ts'
 import type { PendingChanges } from './outbox-rows.ts'
 
@@ -43,6 +44,7 @@ export function startHeartbeats(parts: HeartbeatParts): () => void {
     let cause: unknown
     const reason = await publishHeartbeat(parts).catch((error: unknown) => {
       cause = error
+      if (error instanceof OtherMark) parts.outbox.doubtMark()
       return 'failed' as const
     })
     publishing--
@@ -82,7 +84,7 @@ async function publishHeartbeat({
   if (!(await announcer.confirm()) || clock.monotonicMs() - askedAtMs > allowedMs) return 'not_confirmed'
   // Stamped before the query: where the database is slow, an earlier state must not count as the present one.
   const heartbeat = messages.heartbeat()
-  const pending = await repository.pendingSpan()
+  const pending = await repository.pendingSpan(outbox.mark)
   const isLate = !isAllAnnounced(pending, clock.wallMs(), allowedMs)
   if (pending !== null) outbox.requestDrainOfPending({ isLate })
   if (isLate) return 'change_undelivered'

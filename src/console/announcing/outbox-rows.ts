@@ -5,6 +5,7 @@ import type { ChangeWriter, Database, Dialect } from '../platform/database/datab
 import { isChosen, rowPlace } from '../platform/database/query-parts.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import { shareBatches } from '../platform/jobs/share-runs.ts'
+import { claimMark, keepMark, OtherMark, readMark } from './mark-rows.ts'
 
 /** How long other consoles leave a claimed change alone. */
 const CLAIM_MS = 2000
@@ -26,7 +27,10 @@ export interface PendingChange {
 }
 
 /** What Redis holds. */
-export type HeldVersion = Pick<PendingChange, 'digest' | 'version'>
+export interface HeldVersion extends Pick<PendingChange, 'digest' | 'version'> {
+  /** Whether it is of the key that the database has. */
+  readonly isSameKey: boolean
+}
 
 /** @param key as it is after the change */
 export function toPendingChange({ digest, record }: StoredKey, atMs: number): PendingChange {
@@ -55,22 +59,36 @@ export function createOutboxes({ database, consoleId, now }: OutboxRowsParts) {
     findPendingChanges: (digest: string) => findPendingChanges(reader, region, digest),
     /**
      * Times of the oldest and the newest pending change; null if there is none.
-     * @throws if the region is not registered, or not all its keys are requeued: changes may be missing from its outbox
+     * @param mark of the Redis that the caller announces to; null: not compared
+     * @throws if the region is not registered, or not all its keys are requeued: changes may be missing from its outbox.
+     *   OtherMark if changes are announced to another Redis
      */
-    pendingSpan: () => pendingSpan(announcing, region),
+    pendingSpan: (mark: string | null = null) => pendingSpan(announcing, region, mark),
     /** Whether a change of a key of the workspace that was committed until then is not announced yet. @param workspaceId null: of any */
     hasPendingUntil: (workspaceId: string | null, atMs: number) =>
       hasPendingUntil(reader, region, { workspaceId, atMs, dialect }),
     countPending: () => countPending(reader, region),
     /** Time of the oldest pending change; null if there is none. */
     oldestPendingMs: () => oldestPendingMs(reader, region),
-    /** Once they are announced. */
-    async deletePendingChanges(announced: readonly PendingChange[]): Promise<void> {
-      if (announced.length > 0) await deleteAnnounced(announced.map(change => ({ ...change, region })))
+    /** Once they are announced. @param mark of the Redis that has them: if another is marked by now, they stay; null: not compared */
+    async deletePendingChanges(
+      announced: readonly PendingChange[],
+      mark: string | null = null,
+    ): Promise<void> {
+      if (announced.length > 0) await deleteAnnounced(announced.map(change => ({ ...change, region, mark })))
     },
-    /** Gives each key a version above the one that Redis holds of an earlier key, which gateways would go on using. */
-    async outrank(held: readonly HeldVersion[]): Promise<void> {
-      for (const each of held) await changes.run(tx => outrank(tx, each, now()))
+    readMark: () => readMark(announcing, region),
+    claimMark: (from: string, to: string) =>
+      changes.run(tx => claimMark(tx, region, { from, to, nowMs: now(), dialect })),
+    keepMark: (mark: string) => changes.run(tx => keepMark(tx, region, { mark, nowMs: now() })),
+    /**
+     * Gives each key a version above the one that Redis holds of an earlier key or state, which gateways would go on using.
+     * @returns the digests of those that were behind
+     */
+    async outrank(held: readonly HeldVersion[]): Promise<ReadonlySet<string>> {
+      const raised = new Set<string>()
+      for (const each of held) if (await changes.run(tx => outrank(tx, each, now()))) raised.add(each.digest)
+      return raised
     },
     /** Puts every change since then, other than issuing, into the outbox again. */
     requeueChangesSince: (sinceMs: number) =>
@@ -206,12 +224,20 @@ async function findPendingChanges(
 async function pendingSpan(
   database: Kysely<Tables>,
   region: string,
+  mark: string | null,
 ): Promise<{ oldestMs: number; newestMs: number } | null> {
-  const { rows } = await sql<{ complete: number; oldest: number | null; newest: number | null }>`
-    select (select count(*) from regions where name = ${region} and requeued_until is null) as complete,
+  const { rows } = await sql<{
+    mark: string | null
+    complete: number
+    oldest: number | null
+    newest: number | null
+  }>`
+    select (select mark from regions where name = ${region}) as mark,
+      (select count(*) from regions where name = ${region} and requeued_until is null) as complete,
       (select min(at_ms) from outbox where region = ${region}) as oldest,
       (select max(at_ms) from outbox where region = ${region}) as newest`.execute(database)
   const [row] = rows
+  if (row !== undefined && mark !== null && row.mark !== mark) throw new OtherMark()
   if (row === undefined || Number(row.complete) === 0) {
     throw new Error(`Not every change of earlier keys is in the outbox of the region ${region} yet`)
   }
@@ -235,13 +261,22 @@ async function oldestPendingMs(database: Kysely<Tables>, region: string): Promis
 /** A change that a region has. */
 interface AnnouncedChange extends PendingChange {
   readonly region: string
+  /** Of its Redis; null: not compared. */
+  readonly mark: string | null
 }
 
 async function deleteEach(tx: Transaction<Tables>, announced: readonly AnnouncedChange[]): Promise<void> {
-  for (const { region, digest, version } of announced) {
+  for (const { region, digest, version, mark } of announced) {
     const isIt = sql`region = ${region} and digest = ${digest} and version = ${version}`
-    await sql`delete from outbox where ${isIt}`.execute(tx)
+    await sql`delete from outbox where ${isIt} and ${isMarked(mark === null ? [] : [mark])}`.execute(tx)
   }
+}
+
+/** Whether one of these marks is that of the Redis which the region of an outbox row is announced to. @param marks none: not compared */
+function isMarked(marks: readonly string[]): RawBuilder<unknown> {
+  if (marks.length === 0) return sql`1 = 1`
+  return sql`exists (
+    select 1 from regions where regions.name = outbox.region and regions.mark in (${sql.join(marks)}))`
 }
 
 /**
@@ -252,24 +287,28 @@ async function deleteEach(tx: Transaction<Tables>, announced: readonly Announced
 async function deleteUnlocked(tx: Transaction<Tables>, announced: readonly AnnouncedChange[]): Promise<void> {
   await sql`set local synchronous_commit = off`.execute(tx)
   const names = announced.map(({ region, digest, version }) => `${region} ${digest} ${version}`)
+  const marks = new Set(announced.flatMap(({ mark }) => mark ?? []))
   const found = sql`
     select ctid from outbox
     where region = any(${[...new Set(announced.map(({ region }) => region))]}::text[])
       and digest = any(${announced.map(({ digest }) => digest)}::text[])
-      and region || ' ' || digest || ' ' || version = any(${names}::text[])`
+      and region || ' ' || digest || ' ' || version = any(${names}::text[])
+      and ${isMarked([...marks])}`
   await sql`delete from outbox where ${isChosen(sql`ctid`, found, 'postgres')}`.execute(tx)
 }
 
-async function outrank(tx: Transaction<Tables>, held: HeldVersion, atMs: number): Promise<void> {
-  const { digest } = held
+async function outrank(tx: Transaction<Tables>, held: HeldVersion, atMs: number): Promise<boolean> {
+  const { digest, isSameKey } = held
   const version = Math.min(held.version + 1, MAX_VERSION)
   const { numUpdatedRows } = await tx
     .updateTable('keys')
     .set({ version, changed_at_ms: atMs })
     .where('digest', '=', digest)
-    .where('version', '<', version)
+    // That version of the same key may have been committed meanwhile.
+    .where('version', '<', isSameKey ? held.version : version)
     .executeTakeFirst()
   if (numUpdatedRows > 0n) await enqueueChanges(tx, [{ digest, version, atMs }])
+  return numUpdatedRows > 0n
 }
 
 /**

@@ -6,6 +6,7 @@ import { findTrouble } from '../platform/database/database-unavailable.ts'
 import { backoffMs } from '../platform/jobs/timers.ts'
 import type { Announcer, MessageEncoder } from './announcer.ts'
 import { type PendingChange, type PendingChanges, toPendingChange } from './outbox-rows.ts'
+import { RedisMark } from './redis-mark.ts'
 
 /**
  * Changes announced concurrently, so that a burst of revocations does not queue one by one, and a far region, to which each batch
@@ -41,6 +42,7 @@ interface OutboxParts {
 export class Outbox {
   readonly #parts: OutboxParts
   readonly #recovery: Recovery
+  readonly #mark: RedisMark
   #run: Promise<void> | null = null
   #isDrainRequested = false
   #failures = 0
@@ -56,8 +58,10 @@ export class Outbox {
 
   constructor(parts: OutboxParts) {
     this.#parts = parts
-    this.#recovery = new Recovery(parts)
+    this.#mark = new RedisMark(parts)
+    this.#recovery = new Recovery({ ...parts, mark: this.#mark })
     parts.announcer.onReady(() => {
+      this.#mark.onConnected()
       this.#recovery.onConnected()
       this.requestDrain()
     })
@@ -70,14 +74,16 @@ export class Outbox {
    */
   async announce(keys: readonly StoredKey[], changes: readonly PendingChange[]): Promise<boolean> {
     const { announcer, repository, timers } = this.#parts
-    if (announcer.state() !== 'ready') return false
+    if (announcer.state() !== 'ready' || this.#mark.isSuperseded) return false
+    const { isVerified, value: mark } = this.#mark
     const announcement = this.#putAll(keys, changes).then(throwFirstFailure)
     const { promise: late, resolve: giveUp } = Promise.withResolvers<boolean>()
     const cancel = timers.after(REVOCATION_TIMING.announceTimeoutMs, () => giveUp(false))
     // No answer waits for this: announcing a change twice does no harm.
     const deletion = announcement
       .then(() => this.#requireConfirmation())
-      .then(() => repository.deletePendingChanges(changes))
+      // To an unknown Redis they are announced again once it is known.
+      .then(() => (isVerified ? repository.deletePendingChanges(changes, mark) : undefined))
       .catch(error => this.#retryLater(error))
       .finally(() => this.#unfinished.delete(deletion))
     this.#unfinished.add(deletion)
@@ -129,6 +135,22 @@ export class Outbox {
   /** Whether everything that Redis may have lost was announced again since it connected. */
   hasCaughtUp(): boolean {
     return this.#recovery.isComplete()
+  }
+
+  /** That of the Redis that this console announces to; null: unknown, or there is none. */
+  get mark(): string | null {
+    return this.#mark.value
+  }
+
+  /** Another console has marked another Redis, or this one again. */
+  doubtMark(): void {
+    this.#mark.doubt()
+    this.requestDrainUnlessWaiting()
+  }
+
+  /** Notes how far this Redis has every announcement. */
+  async keepMark(): Promise<void> {
+    if (this.hasCaughtUp()) await this.#recovery.keepMark()
   }
 
   /** Announces everything in the outbox: at start, when Redis is back, after a failure. */
@@ -205,6 +227,7 @@ export class Outbox {
   /** In the order of the commits. A key that cannot be announced does not hold up the others. */
   async #deliver(changes: readonly PendingChange[]): Promise<void> {
     const { repository } = this.#parts
+    const mark = this.#mark.value
     const digests = [...new Set(changes.map(({ digest }) => digest))]
     // Read after the changes, so that each is at least as new as they are.
     const found = await repository.findByDigests(digests)
@@ -215,7 +238,10 @@ export class Outbox {
     )
     await this.#requireConfirmation()
     // A change whose key does not exist any more goes, too.
-    await repository.deletePendingChanges(changes.filter(({ digest }) => !failed.has(digest)))
+    await repository.deletePendingChanges(
+      changes.filter(({ digest }) => !failed.has(digest)),
+      mark,
+    )
     throwFirstFailure(results)
   }
 
@@ -293,11 +319,14 @@ const AT_RISK_MS = 65 * 60_000
 
 /**
  * After each connection to Redis, and before heartbeats resume, every revocation and rotation since 65 minutes before
- * Redis was last seen alive is put into the outbox again. An older snapshot, or one that is restored while no console
- * runs, needs `keys sync`.
+ * Redis was last seen alive, or before its mark was noted, is put into the outbox again.
  */
+interface RecoveryParts extends Pick<OutboxParts, 'repository' | 'announcer' | 'clock'> {
+  readonly mark: RedisMark
+}
+
 class Recovery {
-  readonly #parts: Pick<OutboxParts, 'repository' | 'announcer' | 'clock'>
+  readonly #parts: RecoveryParts
   #aliveAtMs: number
   /** Number of connections so far, and the last of them after which recovery completed. */
   #connections = 0
@@ -305,8 +334,10 @@ class Recovery {
   /** The connection after which changes were requeued, and the time of the newest change that was pending then. */
   #requeued = 0
   #requeuedUntilMs = Number.NEGATIVE_INFINITY
+  /** Of the mark in Redis, which may be of a snapshot. */
+  #knownUntilMs = Number.POSITIVE_INFINITY
 
-  constructor(parts: Pick<OutboxParts, 'repository' | 'announcer' | 'clock'>) {
+  constructor(parts: RecoveryParts) {
     this.#parts = parts
     this.#aliveAtMs = parts.clock.wallMs()
   }
@@ -317,20 +348,24 @@ class Recovery {
 
   /** Called before each heartbeat, so that it also records when Redis was last alive. */
   isComplete(): boolean {
-    if (this.#completed !== this.#connections) return false
+    if (this.#completed !== this.#connections || !this.#parts.mark.isVerified) return false
     if (this.#parts.announcer.state() === 'ready') this.#aliveAtMs = this.#parts.clock.wallMs()
     return true
   }
 
   /** @returns call it once this console has nothing left to announce */
   async requeueChangesAtRisk(): Promise<() => Promise<void>> {
-    while (await this.#parts.repository.requeueNextKeys()) {}
     const current = this.#connections
+    const announcedUntilMs = await this.#parts.mark.verify()
+    this.#knownUntilMs = Math.min(this.#knownUntilMs, announcedUntilMs)
+    while (await this.#parts.repository.requeueNextKeys()) {}
     if (this.#completed === current) return async () => {}
     if (this.#requeued !== current) {
-      await this.#parts.repository.requeueChangesSince(this.#aliveAtMs - AT_RISK_MS)
+      const knownUntilMs = Math.min(this.#knownUntilMs, this.#aliveAtMs)
+      await this.#parts.repository.requeueChangesSince(knownUntilMs - AT_RISK_MS)
       this.#requeuedUntilMs =
-        (await this.#parts.repository.pendingSpan())?.newestMs ?? Number.NEGATIVE_INFINITY
+        (await this.#parts.repository.pendingSpan(this.#parts.mark.value))?.newestMs ??
+        Number.NEGATIVE_INFINITY
       this.#requeued = current
     }
     return () => this.#completeOnceAnnounced(current)
@@ -338,7 +373,19 @@ class Recovery {
 
   /** What another console has claimed is not announced yet, and may be what Redis has lost. */
   async #completeOnceAnnounced(connection: number): Promise<void> {
-    const pending = await this.#parts.repository.pendingSpan()
-    if (pending === null || pending.oldestMs > this.#requeuedUntilMs) this.#completed = connection
+    const { mark, repository } = this.#parts
+    const pending = await repository.pendingSpan(mark.value)
+    if (pending !== null && pending.oldestMs <= this.#requeuedUntilMs) return
+    await this.keepMark()
+    this.#completed = connection
+    this.#knownUntilMs = Number.POSITIVE_INFINITY
+  }
+
+  /** To be called while Redis has everything that is not in the outbox. */
+  async keepMark(): Promise<void> {
+    const { mark, repository, clock } = this.#parts
+    const nowMs = clock.wallMs()
+    const pending = await repository.pendingSpan(mark.value)
+    await mark.keep(Math.min(nowMs, pending?.oldestMs ?? nowMs))
   }
 }

@@ -44,7 +44,11 @@ async function registerRegions(
   }
   // Before the first key, a new region has nothing to catch up with.
   const hasKeys = (await tx.selectFrom('keys').select('id').limit(1).executeTakeFirst()) !== undefined
-  const rows = names.map(name => ({ name, seen_at_ms: nowMs, requeued_until: hasKeys ? '' : null }))
+  const unmarked = { mark: '', marked_at_ms: 0, mark_kept_at_ms: 0 }
+  const rows = names.map(name => ({
+    ...{ name, seen_at_ms: nowMs, requeued_until: hasKeys ? '' : null },
+    ...unmarked,
+  }))
   await tx
     .insertInto('regions')
     .values(rows)

@@ -55,7 +55,13 @@ export function createRegions(context: ConsoleContext, parts: RegionParts) {
   const register = () => regionRows.registerRegions(names)
   const registerAgain = async () => {
     await register()
-    for (const { outbox } of list) outbox.requestDrainUnlessWaiting()
+    for (const { outbox, logger } of list) {
+      outbox.requestDrainUnlessWaiting()
+      // A region that does not answer holds up no other, and its mark is noted once its Redis is back.
+      void outbox
+        .keepMark()
+        .catch((error: unknown) => logger.debug({ cause: describeError(error) }, 'mark not kept'))
+    }
     for (const region of await regionRows.forgetRegions()) logger.warn({ region }, 'region forgotten')
   }
   let stops: readonly (() => void)[] = []
@@ -175,6 +181,7 @@ function createAnnouncer(
   })
   return createRedisAnnouncer({
     connection,
+    region,
     outrank,
     get recordKeys() {
       return secrets.value.recordKeys

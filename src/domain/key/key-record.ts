@@ -74,6 +74,26 @@ export function keyState(
   return record.replacedBy === null ? 'active' : 'retiring'
 }
 
+/** The fields that reject a key which is good otherwise. */
+type Restrictions = Pick<KeyGrant, 'revokedAtMs' | 'suspendedAtMs' | 'expiresAtMs' | 'allowedCidrs'>
+
+/** Whether the key is restricted more than by the other record, and less in no way. */
+export function isStricter(record: Restrictions, other: Restrictions): boolean {
+  if (record.revokedAtMs !== null || other.revokedAtMs !== null) return other.revokedAtMs === null
+  const [cidrs, others] = [record.allowedCidrs, other.allowedCidrs]
+  const isWithin = others.length === 0 || (cidrs.length > 0 && cidrs.every(cidr => others.includes(cidr)))
+  const isLessInSomeWay =
+    (other.suspendedAtMs !== null && record.suspendedAtMs === null) ||
+    record.expiresAtMs > other.expiresAtMs ||
+    !isWithin
+  return (
+    !isLessInSomeWay &&
+    ((record.suspendedAtMs !== null && other.suspendedAtMs === null) ||
+      record.expiresAtMs < other.expiresAtMs ||
+      cidrs.length !== others.length)
+  )
+}
+
 /** The name under which metrics count all workspaces that the settings do not name. */
 export const OTHER_WORKSPACES = 'other'
 

@@ -26,7 +26,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     mutations: [
       {
         file: 'console/announcing/outbox.ts',
-        from: 'await this.#parts.repository.requeueChangesSince(this.#aliveAtMs - AT_RISK_MS)',
+        from: 'await this.#parts.repository.requeueChangesSince(knownUntilMs - AT_RISK_MS)',
         to: '',
       },
     ],
@@ -96,8 +96,8 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     mutations: [
       {
         file: 'console/announcing/outbox.ts',
-        from: 'this.#aliveAtMs - AT_RISK_MS',
-        to: 'this.#aliveAtMs',
+        from: '(knownUntilMs - AT_RISK_MS)',
+        to: '(knownUntilMs)',
       },
     ],
   },
@@ -126,8 +126,8 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     mutations: [
       {
         file: 'console/announcing/outbox.ts',
-        from: 'if (pending === null || pending.oldestMs > this.#requeuedUntilMs) this.#completed',
-        to: 'if (pending?.oldestMs !== Number.NaN) this.#completed',
+        from: 'if (pending !== null && pending.oldestMs <= this.#requeuedUntilMs) return',
+        to: 'if (pending?.oldestMs === Number.NaN) return',
       },
     ],
   },

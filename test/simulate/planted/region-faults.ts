@@ -31,8 +31,8 @@ export const REGION_FAULTS: readonly PlantedFault[] = [
       },
       {
         file: 'console/announcing/heartbeats.ts',
-        from: 'const pending = await repository.pendingSpan()',
-        to: 'const pending = await repository.pendingSpan().catch(() => null)',
+        from: 'const pending = await repository.pendingSpan(outbox.mark)',
+        to: 'const pending = await repository.pendingSpan(outbox.mark).catch(() => null)',
       },
     ],
   },

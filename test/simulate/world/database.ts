@@ -25,6 +25,9 @@ export interface RegionOutbox {
   /** The id of the last key until then. */
   requeuedUntil: string
   readonly rows: Map<string, OutboxRow>
+  mark: string
+  markedAtMs: number
+  markKeptAtMs: number
 }
 
 export interface StoredGateway extends Omit<GatewayStatus, 'confirmed'> {

@@ -1,3 +1,4 @@
+import { OtherMark } from '../../../src/console/announcing/mark-rows.ts'
 import type { PendingChange, PendingChanges } from '../../../src/console/announcing/outbox-rows.ts'
 import type { StoredKey } from '../../../src/domain/key/key-record.ts'
 import type { Database, OutboxRow, RegionOutbox } from './database.ts'
@@ -22,10 +23,12 @@ export function enqueueChanges(
   return changes
 }
 
+const UNMARKED = { mark: '', markedAtMs: 0, markKeptAtMs: 0 }
+
 /** A region that was not registered gets the changes of all keys. */
 export function registerRegions({ regions }: Database, names: readonly string[], isComplete = false): void {
   for (const name of names)
-    if (!regions.has(name)) regions.set(name, { isComplete, requeuedUntil: '', rows: new Map() })
+    if (!regions.has(name)) regions.set(name, { isComplete, requeuedUntil: '', rows: new Map(), ...UNMARKED })
 }
 
 /** Of the outbox: no part of the guarantee. */
@@ -66,13 +69,32 @@ export function pendingChangesIn(
             (workspaceId === null || database.find(row.digest)?.record.workspaceId === workspaceId),
         ),
       ),
-    pendingSpan: () => call(() => spanOf(database.regions.get(region))),
-    deletePendingChanges: changes =>
+    pendingSpan: (mark = null) => call(() => spanOf(database.regions.get(region), mark)),
+    deletePendingChanges: (changes, mark = null) =>
       changes.length === 0
         ? Promise.resolve()
         : write(() => {
+            if (mark !== null && mark !== database.regions.get(region)?.mark) return
             for (const change of changes) rows().delete(rowKeyOf(change))
           }),
+    readMark: () =>
+      call(() => {
+        const { mark = '', markedAtMs = 0, markKeptAtMs: keptAtMs = 0 } = database.regions.get(region) ?? {}
+        return { mark, markedAtMs, keptAtMs }
+      }),
+    claimMark(from, to) {
+      const nowMs = console.clock.wallMs()
+      return write(() => claimMark(database, region, { from, to, nowMs }))
+    },
+    keepMark(mark) {
+      const nowMs = console.clock.wallMs()
+      return write(() => {
+        const marked = database.regions.get(region)
+        if (marked?.mark !== mark) return false
+        marked.markKeptAtMs = nowMs
+        return true
+      })
+    },
     requeueChangesSince(sinceMs) {
       const nowMs = console.clock.wallMs()
       return write(() => requeue(database, rows(), sinceMs, nowMs))
@@ -105,7 +127,24 @@ function claim(rows: Map<string, OutboxRow>, by: string, nowMs: number, limit: n
   })
 }
 
-function spanOf(region: RegionOutbox | undefined): { oldestMs: number; newestMs: number } | null {
+/** As `mark-rows.ts` does. */
+function claimMark(
+  { regions, keys }: Database,
+  name: string,
+  { from, to, nowMs }: { readonly from: string; readonly to: string; readonly nowMs: number },
+): { readonly hasKeys: boolean } | null {
+  const region = regions.get(name)
+  if (region?.mark !== from) return null
+  Object.assign(region, { mark: to, markedAtMs: nowMs, markKeptAtMs: 0 })
+  Object.assign(region, { requeuedUntil: '', isComplete: keys.size === 0 })
+  return { hasKeys: keys.size > 0 }
+}
+
+function spanOf(
+  region: RegionOutbox | undefined,
+  mark: string | null,
+): { oldestMs: number; newestMs: number } | null {
+  if (region !== undefined && mark !== null && region.mark !== mark) throw new OtherMark()
   if (region?.isComplete !== true) throw new Error('The region is not complete')
   if (region.rows.size === 0) return null
   const times = [...region.rows.values()].map(({ atMs }) => atMs)

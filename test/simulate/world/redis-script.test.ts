@@ -144,7 +144,7 @@ function connectionOf(
 }
 
 const announcerOver = (connection: AnnouncingRedis) =>
-  createRedisAnnouncer({ connection, recordKeys: CONSOLE_SECRETS.recordKeys })
+  createRedisAnnouncer({ connection, recordKeys: CONSOLE_SECRETS.recordKeys, region: 'default' })
 
 const announcementOf = ({ digest, version, name, messages }: Entry): Announcement => ({
   key: { digest, record: recordOf({ version, name, expiresAtMs: EXPIRES_AT_MS }) },

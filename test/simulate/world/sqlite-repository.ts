@@ -104,9 +104,12 @@ export function createSqliteRepository(
       findPendingChanges: call(pending.findPendingChanges),
       pendingSpan: call(pending.pendingSpan),
       hasPendingUntil: call(pending.hasPendingUntil),
-      deletePendingChanges: async changes => {
-        if (changes.length > 0) await write(pending.deletePendingChanges)(changes)
+      deletePendingChanges: async (changes, mark) => {
+        if (changes.length > 0) await write(pending.deletePendingChanges)(changes, mark)
       },
+      readMark: call(pending.readMark),
+      claimMark: write(pending.claimMark),
+      keepMark: write(pending.keepMark),
       requeueChangesSince: write(pending.requeueChangesSince),
       requeueNextKeys: write(pending.requeueNextKeys),
     }

@@ -145,6 +145,12 @@ interface RegionRow {
   readonly seen_at_ms: number
   /** The changes of keys up to this id are in its outbox; null once those of all keys were. */
   readonly requeued_until: string | null
+  /** That of the Redis which is announced to; empty until a console has marked one. */
+  readonly mark: string
+  /** Since when. */
+  readonly marked_at_ms: number
+  /** When a console that announces there said so last; 0 until it has found the mark there. */
+  readonly mark_kept_at_ms: number
 }
 
 /** A gateway that has reported to a console. */

@@ -1,0 +1,176 @@
+import type { Kysely } from 'kysely'
+import type { Clock } from '../../domain/clock.ts'
+import { parseJsonObject } from '../../domain/form/json.ts'
+import type { ControlLogger } from '../../observability/control-logger.ts'
+import type { AnnouncingRedis } from '../../redis/announcing-connection.ts'
+import type { Tables } from '../platform/database/tables.ts'
+import { type Announcer, createMarkEntry } from './announcer.ts'
+import { type MarkRow, OtherMark, readMark } from './mark-rows.ts'
+import type { PendingChanges } from './outbox-rows.ts'
+
+/** Longer than a console takes from the mark in the database to that in Redis: one that starts meanwhile waits for it. */
+const CLAIM_MS = 5_000
+/** Consoles say each minute that they announce to the marked Redis. */
+const ALIVE_MS = 180_000
+
+/** The mark in Redis. */
+interface HeldMark {
+  readonly mark: string
+  /** Every change until then was announced to it; null while those of all keys are being announced. */
+  readonly untilMs: number | null
+}
+
+/** That this Redis is the marked one, as far as it was found on one connection. */
+interface Verified {
+  readonly mark: string
+  readonly connection: number
+}
+
+export interface MarkParts {
+  readonly repository: Pick<PendingChanges, 'readMark' | 'claimMark' | 'keepMark'>
+  readonly announcer: Pick<Announcer, 'mark' | 'state'>
+  readonly clock: Clock
+  readonly logger: ControlLogger
+}
+
+/**
+ * Recognises the Redis that has every announcement: database and Redis hold the same mark. A Redis that was used before, whose records
+ * may be of then, holds an earlier mark, and an empty one holds none. It gets a new one, and every change of all keys, before
+ * heartbeats begin.
+ */
+export class RedisMark {
+  readonly #parts: MarkParts
+  #connections = 0
+  /** The mark of the database that this process found or made last. */
+  #known: string | null = null
+  #verified: Verified | null = null
+  #supersededSinceMs: number | null = null
+  #hasLogged = false
+
+  constructor(parts: MarkParts) {
+    this.#parts = parts
+  }
+
+  /** Without a shared Redis there is nothing to recognise. */
+  get isVerified(): boolean {
+    return this.#parts.announcer.mark === null || this.#verified !== null
+  }
+
+  /** Null until it is verified. */
+  get value(): string | null {
+    return this.#verified?.mark ?? null
+  }
+
+  /** Whether another console announces to another Redis. */
+  get isSuperseded(): boolean {
+    return this.#supersededSinceMs !== null
+  }
+
+  onConnected(): void {
+    this.#connections++
+    this.#verified = null
+  }
+
+  doubt(): void {
+    this.#verified = null
+  }
+
+  /**
+   * @returns until when changes are known to be announced to this Redis; infinity if those of all keys are announced anew
+   * @throws OtherMark if it is not the Redis that other consoles announce to
+   */
+  async verify(): Promise<number> {
+    const { repository, announcer } = this.#parts
+    if (announcer.mark === null || this.#verified !== null) return Number.POSITIVE_INFINITY
+    const connection = this.#connections
+    const held = readHeld(await announcer.mark.read())
+    const row = await repository.readMark()
+    const isMarked = held !== null && held.mark === row.mark
+    const mark = isMarked ? held.mark : await this.#claim(held, row)
+    // What was announced of them may be lost with an earlier connection.
+    if (isMarked && held.untilMs === null) await this.#change(mark, mark)
+    if (connection !== this.#connections) throw new Error('Redis has reconnected meanwhile')
+    if (!isMarked) await announcer.mark.write(JSON.stringify({ mark, untilMs: null } satisfies HeldMark))
+    this.#known = mark
+    this.#verified = { mark, connection }
+    this.#supersededSinceMs = null
+    this.#hasLogged = false
+    return held?.untilMs != null && isMarked ? held.untilMs : Number.POSITIVE_INFINITY
+  }
+
+  /** Notes in Redis, and in the database that a console announces there. @param untilMs every change until then is announced */
+  async keep(untilMs: number): Promise<void> {
+    const { repository, announcer } = this.#parts
+    const verified = this.#verified
+    if (announcer.mark === null || verified === null) return
+    const isKept = await repository.keepMark(verified.mark)
+    const held = readHeld(await announcer.mark.read())
+    if (!isKept || (held !== null && held.mark !== verified.mark)) {
+      this.#verified = null
+      return
+    }
+    // Not on a connection that leads elsewhere since.
+    if (this.#verified !== verified || announcer.state() !== 'ready') return
+    await announcer.mark.write(JSON.stringify({ mark: verified.mark, untilMs } satisfies HeldMark))
+  }
+
+  async #claim(held: HeldMark | null, row: MarkRow): Promise<string> {
+    const { clock, logger } = this.#parts
+    if (this.#isOfOther(row, clock.wallMs())) throw this.#superseded()
+    const mark = crypto.randomUUID()
+    const hasKeys = await this.#change(row.mark, mark)
+    // If it does not get into Redis, the next attempt need not wait.
+    this.#known = mark
+    if (hasKeys) {
+      const found = held === null ? 'no mark' : 'the mark of an earlier time'
+      logger.warn({ found }, 'redis lacks announcements, announcing the changes of all keys')
+    }
+    return mark
+  }
+
+  /** Whether another console may be about to mark this Redis, or announces to another one. The settings of the last to start count. */
+  #isOfOther({ mark, markedAtMs, keptAtMs }: MarkRow, nowMs: number): boolean {
+    if (mark === '' || mark === this.#known) return false
+    if (this.#known === null && keptAtMs > 0) return false
+    const waitMs = this.#known === null ? CLAIM_MS : ALIVE_MS
+    return Math.abs(nowMs - Math.max(markedAtMs, keptAtMs)) < waitMs
+  }
+
+  /** @returns whether there are keys */
+  async #change(from: string, to: string): Promise<boolean> {
+    const claimed = await this.#parts.repository.claimMark(from, to)
+    if (claimed === null) throw new Error('Another console has marked its Redis meanwhile')
+    return claimed.hasKeys
+  }
+
+  #superseded(): OtherMark {
+    const { clock, logger } = this.#parts
+    const nowMs = clock.monotonicMs()
+    this.#supersededSinceMs ??= nowMs
+    const error = new OtherMark()
+    // Before that the mark of another console may be on its way to the same Redis.
+    if (!this.#hasLogged && nowMs - this.#supersededSinceMs > CLAIM_MS) {
+      this.#hasLogged = true
+      logger.error('another console announces to another redis, this one announces nothing')
+    }
+    return error
+  }
+}
+
+/** Whether a console that starts now recognises this Redis; null if the database has no mark of it. */
+export async function isMarkedRedis(
+  connection: AnnouncingRedis,
+  database: Kysely<Tables>,
+  region: string,
+): Promise<boolean | null> {
+  const { mark } = await readMark(database, region)
+  const held = readHeld(await createMarkEntry(connection, region).read())
+  return mark === '' ? null : held?.mark === mark
+}
+
+function readHeld(text: string): HeldMark | null {
+  const held = parseJsonObject(text)
+  const { mark, untilMs } = held ?? {}
+  if (typeof mark !== 'string' || mark === '') return null
+  return { mark, untilMs: typeof untilMs === 'number' && Number.isFinite(untilMs) ? untilMs : null }
+}

@@ -1,0 +1,139 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { startHeartbeats } from '../../src/console/announcing/heartbeats.ts'
+import { Outbox } from '../../src/console/announcing/outbox.ts'
+import type { AuditedDatabase } from '../../src/console/platform/audit/mac.ts'
+import { ManualTimers } from '../support/manual-timers.ts'
+import { messagesOf, readMessage } from '../support/messages.ts'
+import { openDatabase } from '../support/open-database.ts'
+import { createRepository, insert, type Repository, replace } from '../support/repository.ts'
+import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
+import { silentLogger } from '../support/silent-logger.ts'
+import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
+
+/** A Redis, as its mark shows it. */
+class Marked {
+  text = ''
+  read = async () => this.text
+  write = async (text: string) => {
+    this.text = text
+  }
+  get isComplete() {
+    return /"untilMs":[0-9]/.test(this.text)
+  }
+}
+
+describe('two consoles of one database', () => {
+  let database: AuditedDatabase
+  let repository: Repository
+  const timers = new ManualTimers()
+  const clock = { wallMs: () => NOW_MS + timers.nowMs, monotonicMs: () => timers.nowMs }
+  const ends: (() => Promise<void> | void)[] = []
+
+  beforeEach(async () => {
+    database = await openDatabase('sqlite::memory:')
+    repository = createRepository(database, clock, 'keys')
+    await repository.registerRegions(['default'])
+  })
+  afterEach(async () => {
+    for (const end of ends.splice(0)) await end()
+    await repository.close()
+  })
+
+  const letPass = async (ms: number) => {
+    timers.advance(ms)
+    for (let turn = 0; turn < 40; turn++) await new Promise(resolve => setImmediate(resolve))
+  }
+  const letSecondsPass = async (seconds: number) => {
+    for (let period = 0; period < seconds * 4; period++) await letPass(250)
+  }
+
+  function start(name: string, redis: Marked) {
+    const announcer = new ScriptedAnnouncer()
+    announcer.mark = redis
+    const messages = messagesOf(clock, name)
+    const own = createRepository(database, clock, name)
+    const parts = { repository: own, announcer, messages, clock, timers, logger: silentLogger }
+    const outbox = new Outbox({ ...parts, random: () => 0 })
+    const stopHeartbeats = startHeartbeats({ ...parts, outbox })
+    const keeping = timers.every(60_000, () => void outbox.keepMark())
+    const stop = async () => {
+      stopHeartbeats()
+      keeping()
+      await outbox.stop()
+    }
+    ends.push(stop)
+    announcer.set('ready')
+    const heartbeats = () =>
+      announcer.published.filter(text => readMessage(text)?.kind === 'heartbeat').length
+    return { announcer, outbox, heartbeats, stop }
+  }
+
+  async function revokeBy({ outbox }: { readonly outbox: Outbox }) {
+    const key = someKey()
+    const issued = await insert(repository, key)
+    const change = await replace(repository, revoked(key))
+    if (issued === null || change === null) throw new Error('The key was not stored')
+    const announced = await outbox.announce([revoked(key)], [issued, change])
+    return { digest: key.digest, announced }
+  }
+  const hasRevoked = ({ announcer }: { readonly announcer: ScriptedAnnouncer }, digest: string) =>
+    announcer.puts.some(key => key.digest === digest && key.record.revokedAtMs !== null)
+
+  test('that use the same Redis mark it once, however close they start', async () => {
+    await insert(repository, someKey())
+    const redis = new Marked()
+    const both = [start('a', redis), start('b', redis)]
+    await letSecondsPass(3)
+    expect(redis.isComplete).toBe(true)
+    const { text } = redis
+    for (const { heartbeats } of both) expect(heartbeats()).toBeGreaterThan(0)
+    await letSecondsPass(3)
+    expect(JSON.parse(redis.text).mark).toBe(JSON.parse(text).mark)
+  })
+
+  test('that use different ones: a change that only one has stays pending until the other has it, too', async () => {
+    const [old, next] = [new Marked(), new Marked()]
+    const a = start('a', old)
+    await letSecondsPass(2)
+    const b = start('b', next)
+    await letPass(0)
+    expect(next.isComplete).toBe(true)
+    // It does not know yet that another Redis is marked.
+    const { digest } = await revokeBy(a)
+    await letPass(0)
+    expect(hasRevoked(a, digest)).toBe(true)
+    await letSecondsPass(1)
+    expect(hasRevoked(b, digest)).toBe(true)
+  })
+
+  test('that use different ones: the later one announces, and the earlier one sends no heartbeats', async () => {
+    const [old, next] = [new Marked(), new Marked()]
+    const a = start('a', old)
+    await letSecondsPass(2)
+    expect(a.heartbeats()).toBeGreaterThan(0)
+    const b = start('b', next)
+    await letSecondsPass(2)
+    const before = a.heartbeats()
+    await letSecondsPass(5)
+    expect(a.heartbeats()).toBe(before)
+    expect(await revokeBy(a)).toMatchObject({ announced: false })
+    expect(b.heartbeats()).toBeGreaterThan(0)
+  })
+
+  test('the earlier one announces again once the later one has ended for minutes, and its Redis lacks nothing', async () => {
+    const [old, next] = [new Marked(), new Marked()]
+    const a = start('a', old)
+    await letSecondsPass(2)
+    const b = start('b', next)
+    await letSecondsPass(2)
+    const { digest } = await revokeBy(b)
+    await b.stop()
+    await letSecondsPass(100)
+    expect(hasRevoked(a, digest)).toBe(false)
+    await letSecondsPass(100)
+    expect(hasRevoked(a, digest)).toBe(true)
+    const before = a.heartbeats()
+    await letSecondsPass(1)
+    expect(a.heartbeats()).toBeGreaterThan(before)
+  })
+})
