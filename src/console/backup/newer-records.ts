@@ -13,7 +13,7 @@ import { type ProgressDisplay, Refused } from '../platform/database/database.ts'
 import { readKeyRow, toKeyRow } from '../platform/database/key-row.ts'
 import { inBatches } from '../platform/database/query-parts.ts'
 import type { KeyRow, Tables } from '../platform/database/tables.ts'
-import { readDatabase } from '../platform/open-database.ts'
+import { openReadOnly } from '../platform/open-database.ts'
 import { countKeys } from './read-database.ts'
 
 const KEYS_AT_ONCE = 500
@@ -140,28 +140,33 @@ export interface SeenRecords {
 export interface WaitingRecords extends SeenRecords {
   /** Why that outbox could not be read: what waited in it is lost. Null if it was. */
   unreadBecause(): string | null
+  close(): Promise<void>
 }
 
+/** Opens the replaced database at the first read, once for all. Close it after use. */
 export function withWaiting(seen: SeenRecords, replacedUrl: string): WaitingRecords {
   let trouble: string | null = null
+  let opened: Promise<Kysely<Tables>> | null = null
   const readWaiting = async (digests: readonly string[]): Promise<readonly KeyRow[]> => {
     if (trouble !== null) return []
-    const read = readDatabase(replacedUrl, database =>
-      database
+    try {
+      opened ??= openReadOnly(replacedUrl)
+      const database = await opened
+      return await database
         .selectFrom('keys')
         .selectAll()
         .where('digest', 'in', digests)
         .where('digest', 'in', database.selectFrom('outbox').select('digest'))
-        .execute(),
-    )
-    return read.catch((error: unknown) => {
+        .execute()
+    } catch (error) {
       // It may be damaged, which is why it is replaced.
       trouble = describeError(error)
       return []
-    })
+    }
   }
   return {
     unreadBecause: () => trouble,
+    close: async () => (await opened?.catch(() => null))?.destroy(),
     async read(digests) {
       const found = new Map(await seen.read(digests))
       for (const row of await readWaiting(digests)) {

@@ -212,11 +212,11 @@ async function prepareRestored(
   options: RestoreOptions,
 ): Promise<Restored> {
   const { seen, allowsMissing, keepsTokens, auditKeys, nowMs } = options
-  return writer.transaction().execute(async tx => {
+  // One that is not replaced is empty.
+  const waiting = seen !== null && options.replace ? withWaiting(seen, options.url) : null
+  const records = waiting ?? seen
+  const prepared = writer.transaction().execute(async tx => {
     if (auditKeys.size === 0) await requireUnsigned(tx)
-    // One that is not replaced is empty.
-    const waiting = seen !== null && options.replace ? withWaiting(seen, options.url) : null
-    const records = waiting ?? seen
     const known = records === null ? null : await adoptNewer(tx, records, options)
     if (known !== null) requireKnown(known, allowsMissing)
     const { revoked, changed } = known ?? NOTHING_ADOPTED
@@ -229,6 +229,7 @@ async function prepareRestored(
     await recordRestore(tx, restored, revoked, options)
     return restored
   })
+  return prepared.finally(waiting?.close)
 }
 
 /** An entry of the restore without a MAC would look like one that no console wrote. */
