@@ -207,6 +207,33 @@ export function describeRevokeAll(database: string, freshUrl: () => Promise<stri
       expect(await repository.countLive('ws_1')).toBe(0)
     })
 
+    test.each([0, 86_400])(
+      'also revokes what replaces a key by a rotation while it runs, overlap of %i s',
+      async overlapSeconds => {
+        const announcer = new ScriptedAnnouncer()
+        const keys = Array.from({ length: 1000 }, () => someKey())
+        const { send, repository } = await started(keys, announcer)
+        const putAll = announcer.putAll.bind(announcer)
+        const rotate = async (id: string) => {
+          const { status, body } = await send('POST', `/admin/v1/keys/${id}/rotate`, { overlapSeconds })
+          expect(status).toBe(201)
+          return body.key.id
+        }
+        let isRotated = false
+        announcer.putAll = async announcements => {
+          if (!isRotated) {
+            isRotated = true
+            await rotate(await rotate(keys.at(-1)?.record.id ?? ''))
+          }
+          return putAll(announcements)
+        }
+        const { status, body } = await send('POST', REVOKE_ALL)
+        expect([status, body.hasMore]).toEqual([200, undefined])
+        expect(isRotated).toBe(true)
+        expect(await repository.countLive('ws_1')).toBe(0)
+      },
+    )
+
     test('with another cursor, another wait or a body is refused', async () => {
       const { send } = await started([someKey()])
       for (const [query, body] of [

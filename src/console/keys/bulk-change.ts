@@ -63,7 +63,10 @@ interface BulkChange {
   readonly changeSome: (ids: readonly string[]) => Promise<BulkChanged>
 }
 
-/** Revokes every key of a workspace that was committed before the first call and has not ended. */
+/**
+ * Revokes every key of a workspace that was committed before the first call and has not ended, and those that rotations have put in
+ * their place since.
+ */
 export function revokeAllKeys(
   registry: BulkRegistry,
   workspaceId: string,
@@ -174,7 +177,7 @@ function lastOf(keys: readonly StoredKey[], pending: readonly PendingChange[]): 
 
 /** Ids of keys that have not ended, until there are none. */
 async function* liveBatches(
-  bulk: Pick<BulkChanges, 'listLive' | 'newestKeyId'>,
+  bulk: Pick<BulkChanges, 'listLive' | 'listSuccessors' | 'newestKeyId'>,
   workspaceId: string,
   newestId: string | null,
   { withoutPlan, includesNew = false }: BulkChange,
@@ -186,12 +189,18 @@ async function* liveBatches(
     const live: LivePosition[] = await bulk.listLive(range)
     // An edit may have moved one to before what was read.
     if (live.length === 0 && after === null) {
-      if (!mayExtend) return
+      if (!mayExtend) break
       mayExtend = false
       untilId = await bulk.newestKeyId(workspaceId)
     }
     if (live.length > 0) yield live.map(({ id }) => id)
     after = live.at(-1) ?? null
+  }
+  // None of them can be rotated any more. A new key that its issuer did not choose to replace one of them stays.
+  while (untilId !== null && !includesNew) {
+    const ids = await bulk.listSuccessors({ workspaceId, untilId })
+    if (ids.length === 0) return
+    yield ids
   }
 }
 

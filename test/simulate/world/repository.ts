@@ -43,6 +43,7 @@ export type UsedMethods =
   | 'importKeys'
   | 'newestKeyId'
   | 'listLive'
+  | 'listSuccessors'
   | 'findById'
   | 'findByDigests'
   | 'findResponse'
@@ -88,6 +89,10 @@ export function createSimulatedRepository(
     listLive(range) {
       const nowMs = wallMs()
       return call(() => liveIn(database, range, nowMs))
+    },
+    listSuccessors(range) {
+      const nowMs = wallMs()
+      return call(() => successorsIn(database, range, nowMs))
     },
     findById: id => call(() => find(database.digestById.get(id) ?? '')),
     findByDigests: digests => call(() => new Map(foundAmong(digests, find))),
@@ -198,6 +203,26 @@ function liveIn(
     .filter(isAfter)
     .sort((a, b) => a.expiresAtMs - b.expiresAtMs || (a.id < b.id ? -1 : 1))
     .slice(0, LIVE_AT_ONCE)
+}
+
+function successorsIn(
+  database: Database,
+  { workspaceId, untilId }: Omit<LiveRange, 'after'>,
+  nowMs: number,
+): string[] {
+  const later = recordsOf(database, workspaceId)
+    .filter(({ id }) => id > untilId)
+    .sort((a, b) => (a.id < b.id ? -1 : 1))
+  const successors = new Set<string>()
+  for (const { id, rotatedFrom } of later) {
+    if (rotatedFrom !== null && (rotatedFrom <= untilId || successors.has(rotatedFrom))) successors.add(id)
+  }
+  return later
+    .filter(
+      ({ id, revokedAtMs, expiresAtMs }) => successors.has(id) && revokedAtMs === null && expiresAtMs > nowMs,
+    )
+    .slice(0, LIVE_AT_ONCE)
+    .map(({ id }) => id)
 }
 
 function record(database: Database, report: GatewayReport, nowMs: number, watcher: DatabaseWatcher): void {

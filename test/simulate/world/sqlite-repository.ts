@@ -76,6 +76,7 @@ export function createSqliteRepository(
     }),
     newestKeyId: call(real.newestKeyId),
     listLive: call(real.listLive),
+    listSuccessors: call(real.listSuccessors),
     findById: call(real.findById),
     findByDigests: call(real.findByDigests),
     findResponse: async () => null,

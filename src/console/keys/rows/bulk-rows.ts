@@ -68,6 +68,8 @@ export function createBulkChanges(target: WritableAudit & Pick<Database, 'reader
     /** The next of them, as many as one transaction should change. */
     listLive: (range: LiveRange) =>
       listLive(reader, range, { limit: LIVE_AT_ONCE[dialect], nowMs: target.now() }),
+    listSuccessors: (range: Omit<LiveRange, 'after'>) =>
+      listSuccessors(reader, range, { limit: LIVE_AT_ONCE[dialect], nowMs: target.now() }),
     newestKeyId: (workspaceId: string) => newestKeyId(reader, workspaceId),
   }
 }
@@ -190,6 +192,23 @@ async function listLive(
 
 interface LiveKey extends LivePosition {
   readonly plan: string | null
+}
+
+/** Those that have not ended and that rotations, one or several, have put in the place of keys of the range. */
+async function listSuccessors(
+  database: Kysely<Tables>,
+  { workspaceId, untilId }: Omit<LiveRange, 'after'>,
+  { limit, nowMs }: { readonly limit: number; readonly nowMs: number },
+): Promise<readonly string[]> {
+  const later = sql`workspace_id = ${workspaceId} and id > ${untilId}`
+  const { rows } = await sql<{ id: string }>`
+    with recursive later as (select id, rotated_from from keys where ${later} and rotated_from is not null),
+      successors (id) as (
+        select id from later where rotated_from <= ${untilId}
+        union select later.id from later join successors on later.rotated_from = successors.id)
+    select id from keys where ${later} and id in (select id from successors) and ${isLive(nowMs)}
+    order by id limit ${limit}`.execute(database)
+  return rows.map(({ id }) => id)
 }
 
 /** The newest key of a workspace, in any state. */
