@@ -254,6 +254,23 @@ describe('a restore never makes a key work again that was revoked since, unless 
     expect(readState()).toMatchObject([{ revoked_at_ms: 5 }, { revoked_at_ms: null }])
   })
 
+  test('it takes over from the replaced database that a key has ended, of which Redis has no record any more', async () => {
+    const { keys, restore, readRows, write } = await installation([liveKey(), liveKey(), liveKey()])
+    const [rotated, ended] = keys
+    // Expired by a rotation for more than a day.
+    write(
+      `update keys set expires_at_ms = 5, version = 2, replaced_by = 'key_x' where id = '${rotated?.record.id}'`,
+    )
+    write(`update keys set revoked_at_ms = 6, version = 2 where id = '${ended?.record.id}'`)
+    for (const key of [rotated, ended]) await redis.admin.del(recordKeyName(key?.digest ?? ''))
+    expect(await restore()).toMatchObject({ code: 0, stdout: expect.stringContaining('1 key revoked since') })
+    expect(readRows('expires_at_ms < 100 as expired, revoked_at_ms')).toEqual([
+      { expired: 1, revoked_at_ms: null },
+      { expired: 0, revoked_at_ms: 6 },
+      { expired: 0, revoked_at_ms: null },
+    ])
+  })
+
   test('it says so where a damaged database is replaced, whose outbox cannot be read', async () => {
     const { keys, file, restore } = await installation()
     for (const key of keys) await announce(redis, key)

@@ -10,7 +10,7 @@ import { isReplyError } from '../../redis/answering.ts'
 import { patientSettings } from '../../redis/options.ts'
 import { importSecrets } from '../platform/capability.ts'
 import { type ProgressDisplay, Refused } from '../platform/database/database.ts'
-import { readKeyRow, toKeyRow } from '../platform/database/key-row.ts'
+import { isLive, readKeyRow, toKeyRow } from '../platform/database/key-row.ts'
 import { inBatches } from '../platform/database/query-parts.ts'
 import type { KeyRow, Tables } from '../platform/database/tables.ts'
 import { openReadOnly } from '../platform/open-database.ts'
@@ -37,13 +37,14 @@ export async function adoptNewer(
   const revoked: StoredKey[] = []
   let changed = 0
   for await (const { key, entries } of keysWithEntries(tx, seen, progress)) {
-    known.add(
-      key,
-      entries.filter(({ isWaiting }) => isWaiting !== true),
-    )
     const grant = newerGrant(key, entries)
+    const adopted = { ...key, record: grant === null ? key.record : adoptedRecord(key.record, grant) }
+    const byReplaced = entries.some(entry => entry.isOfReplaced === true && entry.grant === grant)
+    known.add(
+      byReplaced && hasEnded(adopted.record, nowMs) ? adopted : key,
+      entries.filter(({ isOfReplaced }) => isOfReplaced !== true),
+    )
     if (grant === null) continue
-    const adopted = { ...key, record: adoptedRecord(key.record, grant) }
     await adopt(tx, adopted, nowMs)
     if (grant.revokedAtMs !== null && key.record.revokedAtMs === null) {
       revoked.push(adopted)
@@ -127,7 +128,7 @@ interface SeenEntry {
   /** There is a record, and none of the given secrets signed it. */
   readonly isUnverified: boolean
   /** It is of the database that is replaced, and Redis may lack it. */
-  readonly isWaiting?: true
+  readonly isOfReplaced?: true
 }
 
 /** Records that gateways may have seen after the backup. */
@@ -136,18 +137,18 @@ export interface SeenRecords {
   read(digests: readonly string[]): Promise<ReadonlyMap<string, readonly SeenEntry[]>>
 }
 
-/** Records that also wait in the outbox of the database that is replaced. */
-export interface WaitingRecords extends SeenRecords {
-  /** Why that outbox could not be read: what waited in it is lost. Null if it was. */
+/** Also what Redis may lack, by the database that is replaced: changes in its outbox, and keys that have ended. */
+export interface ReplacedRecords extends SeenRecords {
+  /** Why that database could not be read: what waited in it is lost. Null if it was. */
   unreadBecause(): string | null
   close(): Promise<void>
 }
 
 /** Opens the replaced database at the first read, once for all. Close it after use. */
-export function withWaiting(seen: SeenRecords, replacedUrl: string): WaitingRecords {
+export function withReplaced(seen: SeenRecords, replacedUrl: string, nowMs: number): ReplacedRecords {
   let trouble: string | null = null
   let opened: Promise<Kysely<Tables>> | null = null
-  const readWaiting = async (digests: readonly string[]): Promise<readonly KeyRow[]> => {
+  const readReplaced = async (digests: readonly string[]): Promise<readonly KeyRow[]> => {
     if (trouble !== null) return []
     try {
       opened ??= openReadOnly(replacedUrl)
@@ -156,7 +157,13 @@ export function withWaiting(seen: SeenRecords, replacedUrl: string): WaitingReco
         .selectFrom('keys')
         .selectAll()
         .where('digest', 'in', digests)
-        .where('digest', 'in', database.selectFrom('outbox').select('digest'))
+        .where(({ eb, or }) =>
+          // Redis keeps a record for a day after its key has expired, which a rotation can bring about.
+          or([
+            sql<boolean>`not (${isLive(nowMs)})`,
+            eb('digest', 'in', database.selectFrom('outbox').select('digest')),
+          ]),
+        )
         .execute()
     } catch (error) {
       // It may be damaged, which is why it is replaced.
@@ -169,12 +176,12 @@ export function withWaiting(seen: SeenRecords, replacedUrl: string): WaitingReco
     close: async () => (await opened?.catch(() => null))?.destroy(),
     async read(digests) {
       const found = new Map(await seen.read(digests))
-      for (const row of await readWaiting(digests)) {
+      for (const row of await readReplaced(digests)) {
         // As a record on the wire: what else was changed is lost, as with changes that were announced.
         const { name, description, createdAtMs, createdBy, rotatedFrom, replacedBy, ...grant } =
           readKeyRow(row).record
-        const waiting: SeenEntry = { region: null, grant, isUnverified: false, isWaiting: true }
-        found.set(row.digest, [...(found.get(row.digest) ?? []), waiting])
+        const replaced: SeenEntry = { region: null, grant, isUnverified: false, isOfReplaced: true }
+        found.set(row.digest, [...(found.get(row.digest) ?? []), replaced])
       }
       return found
     },
@@ -214,7 +221,7 @@ export class KnownKeys {
   add({ record }: StoredKey, entries: readonly SeenEntry[]): void {
     const isOfKey = ({ grant }: SeenEntry) => grant !== null && grant.id === record.id
     this.#hasRecords ||= entries.some(isOfKey)
-    if (record.revokedAtMs !== null || record.expiresAtMs <= this.#nowMs) return
+    if (hasEnded(record, this.#nowMs)) return
     this.#live += 1
     const lacking = entries.filter(entry => !isOfKey(entry) || (entry.grant?.version ?? 0) < record.version)
     if (entries.some(({ isUnverified }) => isUnverified)) this.#unverified += 1
@@ -234,6 +241,10 @@ export class KnownKeys {
       unverified: this.#unverified,
     }
   }
+}
+
+function hasEnded({ revokedAtMs, expiresAtMs }: KeyRecord, nowMs: number): boolean {
+  return revokedAtMs !== null || expiresAtMs <= nowMs
 }
 
 /** @returns the newest record of the key, if it is newer than the database; else null */

@@ -33,7 +33,7 @@ import {
   type Known,
   requireKnown,
   type SeenRecords,
-  withWaiting,
+  withReplaced,
 } from './newer-records.ts'
 import {
   countKeys,
@@ -213,7 +213,7 @@ async function prepareRestored(
 ): Promise<Restored> {
   const { seen, allowsMissing, keepsTokens, auditKeys, nowMs } = options
   // One that is not replaced is empty.
-  const waiting = seen !== null && options.replace ? withWaiting(seen, options.url) : null
+  const waiting = seen !== null && options.replace ? withReplaced(seen, options.url, nowMs) : null
   const records = waiting ?? seen
   const prepared = writer.transaction().execute(async tx => {
     if (auditKeys.size === 0) await requireUnsigned(tx)

@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { withWaiting } from '../../src/console/backup/newer-records.ts'
+import { withReplaced } from '../../src/console/backup/newer-records.ts'
 import { insert, openRepository } from '../support/repository.ts'
 import { NOW_MS, someKey } from '../support/stored-keys.ts'
 import { databaseDirectory } from '../support/temporary-directory.ts'
@@ -14,7 +14,7 @@ test('the database that a restore replaces is opened once, however many keys are
   const [first, second] = [someKey(), someKey()]
   for (const key of [first, second]) await insert(repository, key)
   await repository.close()
-  const records = withWaiting({ read: async () => new Map() }, `sqlite:${file}`)
+  const records = withReplaced({ read: async () => new Map() }, `sqlite:${file}`, NOW_MS)
   try {
     expect(await records.read([first.digest])).toHaveProperty('size', 1)
     // An open file stays readable; another opening would find none.
