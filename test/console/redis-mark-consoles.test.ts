@@ -13,7 +13,7 @@ import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 /** A Redis, as its mark shows it. */
 class Marked {
   text = ''
-  read = async () => this.text
+  read = async () => [this.text]
   write = async (text: string) => {
     this.text = text
   }
@@ -47,11 +47,11 @@ describe('two consoles of one database', () => {
     for (let period = 0; period < seconds * 4; period++) await letPass(250)
   }
 
-  function start(name: string, redis: Marked) {
+  function start(name: string, redis: Marked, changed: Partial<Repository> = {}) {
     const announcer = new ScriptedAnnouncer()
     announcer.mark = redis
     const messages = messagesOf(clock, name)
-    const own = createRepository(database, clock, name)
+    const own = { ...createRepository(database, clock, name), ...changed }
     const parts = { repository: own, announcer, messages, clock, timers, logger: silentLogger }
     const outbox = new Outbox({ ...parts, random: () => 0 })
     const stopHeartbeats = startHeartbeats({ ...parts, outbox })
@@ -89,6 +89,45 @@ describe('two consoles of one database', () => {
     for (const { heartbeats } of both) expect(heartbeats()).toBeGreaterThan(0)
     await letSecondsPass(3)
     expect(JSON.parse(redis.text).mark).toBe(JSON.parse(text).mark)
+  })
+
+  test('one of which got no answer of the database goes on at once with the mark that it made', async () => {
+    const redis = new Marked()
+    const { claimMark } = repository
+    let isLost = true
+    const a = start('a', redis, {
+      async claimMark(...given) {
+        const claimed = await claimMark(...given)
+        if (isLost) throw new Error('The answer is lost')
+        return claimed
+      },
+    })
+    await letSecondsPass(1)
+    expect(a.heartbeats()).toBe(0)
+    isLost = false
+    await letSecondsPass(2)
+    expect(a.heartbeats()).toBeGreaterThan(0)
+  })
+
+  test('one of which Redis did not answer for a while goes on, though the connection is the same', async () => {
+    await insert(repository, someKey())
+    const redis = new Marked()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const write = redis.write
+    redis.write = async () => {
+      await promise
+      throw new Error('Command timed out')
+    }
+    const a = start('a', redis)
+    await letPass(0)
+    const state = a.announcer.state
+    a.announcer.state = () => 'down'
+    resolve()
+    redis.write = write
+    await letSecondsPass(3)
+    a.announcer.state = state
+    await letSecondsPass(2)
+    expect(a.heartbeats()).toBeGreaterThan(0)
   })
 
   test('that use different ones: a change that only one has stays pending until the other has it, too', async () => {

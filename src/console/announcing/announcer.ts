@@ -50,8 +50,8 @@ export interface Announcer {
 
 /** An entry by which a console recognises a Redis. */
 export interface MarkEntry {
-  /** Empty if there is none. */
-  read(): Promise<string>
+  /** Each copy, empty if there is none. Those of nodes that do not answer are left out, unless none does. */
+  read(): Promise<readonly string[]>
   /** Sent at once, on the connection of now. */
   write(text: string): Promise<void>
 }
@@ -227,17 +227,37 @@ function createRedisRecordStore(connection: AnnouncingRedis): RecordStore {
 /** Long enough to be kept where Redis evicts what expires soon. */
 const MARK_LIFE_MS = 10 * 366 * 86_400_000
 
+/** In a cluster: a node that is lost for good must not keep the others from being recognised. Few nodes have none of so many. */
+const MARKS_IN_CLUSTER = 16
+
 /** Beside the records, where a console may write: no digest has its name. */
 export function createMarkEntry(connection: AnnouncingRedis, region: string): MarkEntry {
-  const name = recordKeyName(`announced-${region}`)
+  const copies = connection.isOneServer
+    ? ['']
+    : Array.from({ length: MARKS_IN_CLUSTER }, (_, copy) => `-${copy}`)
+  const names = copies.map(copy => recordKeyName(`announced-${region}${copy}`))
   return {
-    read: async () => String(await connection.getrangeBuffer(name, 0, RECORD_RANGE_END)),
+    async read() {
+      const read = names.map(name => connection.getrangeBuffer(name, 0, RECORD_RANGE_END))
+      return (await anyFulfilled(read)).map(String)
+    },
     async write(text) {
-      const expires = Date.now() + MARK_LIFE_MS
-      const values = [text, expires, 0, Buffer.alloc(0), 0]
-      await connection.callBuffer('eval', WRITE_AND_PUBLISH, 1, name, CHANGES_CHANNEL, ...values)
+      const values = [text, Date.now() + MARK_LIFE_MS, 0, Buffer.alloc(0), 0]
+      await anyFulfilled(
+        names.map(name =>
+          connection.callBuffer('eval', WRITE_AND_PUBLISH, 1, name, CHANGES_CHANNEL, ...values),
+        ),
+      )
     },
   }
+}
+
+/** @throws if all are rejected */
+async function anyFulfilled<Value>(promises: readonly Promise<Value>[]): Promise<readonly Value[]> {
+  const results = await Promise.allSettled(promises)
+  const fulfilled = results.flatMap(result => (result.status === 'fulfilled' ? [result.value] : []))
+  if (fulfilled.length === 0) throw results.find(isRejected)?.reason
+  return fulfilled
 }
 
 /** A store of records with several writers. It may hold bytes that are not ours. */
@@ -314,7 +334,8 @@ const GAVE_UP: PromiseRejectedResult = {
 
 const DONE: PromiseFulfilledResult<void> = { status: 'fulfilled', value: undefined }
 
-const isRejected = (result: PromiseSettledResult<unknown>) => result.status === 'rejected'
+const isRejected = (result: PromiseSettledResult<unknown>): result is PromiseRejectedResult =>
+  result.status === 'rejected'
 
 /**
  * The newer record is of a key with the same digest that the database has lost, such as one that is imported again after a restore, or

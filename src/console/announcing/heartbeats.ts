@@ -45,6 +45,8 @@ export function startHeartbeats(parts: HeartbeatParts): () => void {
     const reason = await publishHeartbeat(parts).catch((error: unknown) => {
       cause = error
       if (error instanceof OtherMark) parts.outbox.doubtMark()
+      // Redis may answer again on the same connection, while changes of earlier keys are not all in the outbox.
+      else if (!parts.outbox.hasCaughtUp()) parts.outbox.requestDrainUnlessWaiting()
       return 'failed' as const
     })
     publishing--

@@ -43,6 +43,8 @@ export class RedisMark {
   #connections = 0
   /** The mark of the database that this process found or made last. */
   #known: string | null = null
+  /** The mark that it tried to make last: the answer of the database may be lost. */
+  #tried: string | null = null
   #verified: Verified | null = null
   #supersededSinceMs: number | null = null
   #hasLogged = false
@@ -104,8 +106,10 @@ export class RedisMark {
     const verified = this.#verified
     if (announcer.mark === null || verified === null) return
     const isKept = await repository.keepMark(verified.mark)
-    const held = readHeld(await announcer.mark.read())
-    if (!isKept || (held !== null && held.mark !== verified.mark)) {
+    const held = await announcer.mark.read()
+    // One that was evicted, or flushed, on the same connection is written again.
+    const isOther = held.map(readCopy).some(copy => copy !== null && copy.mark !== verified.mark)
+    if (!isKept || isOther) {
       this.#verified = null
       return
     }
@@ -118,9 +122,8 @@ export class RedisMark {
     const { clock, logger } = this.#parts
     if (this.#isOfOther(row, clock.wallMs())) throw this.#superseded()
     const mark = crypto.randomUUID()
+    this.#tried = mark
     const hasKeys = await this.#change(row.mark, mark)
-    // If it does not get into Redis, the next attempt need not wait.
-    this.#known = mark
     if (hasKeys) {
       const found = held === null ? 'no mark' : 'the mark of an earlier time'
       logger.warn({ found }, 'redis lacks announcements, announcing the changes of all keys')
@@ -130,7 +133,7 @@ export class RedisMark {
 
   /** Whether another console may be about to mark this Redis, or announces to another one. The settings of the last to start count. */
   #isOfOther({ mark, markedAtMs, keptAtMs }: MarkRow, nowMs: number): boolean {
-    if (mark === '' || mark === this.#known) return false
+    if (mark === '' || mark === this.#known || mark === this.#tried) return false
     if (this.#known === null && keptAtMs > 0) return false
     const waitMs = this.#known === null ? CLAIM_MS : ALIVE_MS
     return Math.abs(nowMs - Math.max(markedAtMs, keptAtMs)) < waitMs
@@ -168,9 +171,17 @@ export async function isMarkedRedis(
   return mark === '' ? null : held?.mark === mark
 }
 
-function readHeld(text: string): HeldMark | null {
-  const held = parseJsonObject(text)
-  const { mark, untilMs } = held ?? {}
+/** @returns what all copies say; null if one says something else, or nothing */
+function readHeld(copies: readonly string[]): HeldMark | null {
+  const all = copies.map(readCopy)
+  const [first = null] = all
+  if (first === null || all.some(copy => copy?.mark !== first.mark)) return null
+  const times = all.flatMap(copy => copy?.untilMs ?? [])
+  return { mark: first.mark, untilMs: times.length < all.length ? null : Math.min(...times) }
+}
+
+function readCopy(text: string): HeldMark | null {
+  const { mark, untilMs } = parseJsonObject(text) ?? {}
   if (typeof mark !== 'string' || mark === '') return null
   return { mark, untilMs: typeof untilMs === 'number' && Number.isFinite(untilMs) ? untilMs : null }
 }
