@@ -96,8 +96,8 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     mutations: [
       {
         file: 'console/announcing/outbox.ts',
-        from: '(knownUntilMs - AT_RISK_MS)',
-        to: '(knownUntilMs)',
+        from: 'const knownUntilMs = Math.min(this.#knownUntilMs, this.#aliveAtMs)',
+        to: 'const knownUntilMs = this.#aliveAtMs + AT_RISK_MS',
       },
     ],
   },
