@@ -188,11 +188,8 @@ async function requireVersion(connection: Kysely<Tables>, name: string): Promise
       throw unreachable(error, name)
     })
   const major = Math.floor(Number(version.rows[0]?.number) / 10_000)
-  if (!(major >= OLDEST_VERSION)) {
-    throw new SettingError(
-      `${name}: this is PostgreSQL ${major}; the console needs ${OLDEST_VERSION} or newer`,
-    )
-  }
+  if (major >= OLDEST_VERSION) return
+  throw new SettingError(`${name}: this is PostgreSQL ${major}; the console needs ${OLDEST_VERSION} or newer`)
 }
 
 /** Where to connect, which a reload may change. */
