@@ -377,7 +377,9 @@ test('a console that stops right after a response leaves nothing in the outbox',
   const databaseUrl = `sqlite:${join(databaseDirectory(), 'keys.db')}`
   await redis.revive()
   const running = await startConsole({ databaseUrl, redisUrl: redis.url })
-  await connected(running)
+  const { heartbeats } = await listen()
+  // Until it knows its Redis, it announces and keeps what it announces.
+  await until('the console knows its Redis', () => heartbeats() > 0)
   const { id } = await issue(running)
   await revoke(running, id)
   await running.stop()
