@@ -1,7 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Kysely, sql, type Transaction } from 'kysely'
 import type { Config } from '../../config/schema/schema.ts'
-import { type KeyGrant, type KeyRecord, MAX_VERSION, type StoredKey } from '../../domain/key/key-record.ts'
+import {
+  isFinal,
+  type KeyGrant,
+  type KeyRecord,
+  keyState,
+  MAX_VERSION,
+  type StoredKey,
+} from '../../domain/key/key-record.ts'
 import { decodeRecord, KEPT_AFTER_EXPIRY_MS, RECORD_RANGE_END, recordKeyName } from '../../domain/wire.ts'
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
@@ -243,8 +250,8 @@ export class KnownKeys {
   }
 }
 
-function hasEnded({ revokedAtMs, expiresAtMs }: KeyRecord, nowMs: number): boolean {
-  return revokedAtMs !== null || expiresAtMs <= nowMs
+function hasEnded(record: KeyRecord, nowMs: number): boolean {
+  return isFinal(keyState(record, nowMs))
 }
 
 /** @returns the newest record of the key, if it is newer than the database; else null */
