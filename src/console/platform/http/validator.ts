@@ -11,10 +11,15 @@ const validators = new WeakMap<TSchema, Validator>()
  */
 export const requestValidator: FastifySchemaCompiler<TSchema> = ({ schema }) => {
   return (sent: unknown) => {
-    const validator = validators.get(schema) ?? Compile(schema)
-    validators.set(schema, validator)
+    const validator = validators.get(schema) ?? compile(schema)
     return validator.Check(sent) || { error: violationsIn(validator.Errors(sent)[1]) }
   }
+}
+
+function compile(schema: TSchema): Validator {
+  const validator = Compile(schema)
+  validators.set(schema, validator)
+  return validator
 }
 
 type Violation = ReturnType<Validator['Errors']>[1][number]
