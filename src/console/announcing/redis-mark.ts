@@ -20,10 +20,9 @@ interface HeldMark {
   readonly untilMs: number | null
 }
 
-/** That this Redis is the marked one, as far as it was found on one connection. */
+/** That the Redis of this connection is the marked one. Each is an object of its own, so that two of one mark differ. */
 interface Verified {
   readonly mark: string
-  readonly connection: number
 }
 
 export interface MarkParts {
@@ -94,7 +93,7 @@ export class RedisMark {
     if (connection !== this.#connections) throw new Error('Redis has reconnected meanwhile')
     if (!isMarked) await announcer.mark.write(JSON.stringify({ mark, untilMs: null } satisfies HeldMark))
     this.#known = mark
-    this.#verified = { mark, connection }
+    this.#verified = { mark }
     this.#supersededSinceMs = null
     this.#hasLogged = false
     return held?.untilMs != null && isMarked ? held.untilMs : Number.POSITIVE_INFINITY
