@@ -11,8 +11,10 @@ import { USAGE_CALLS } from '../usage/index.ts'
 import { WEBHOOK_CALLS } from '../webhooks/index.ts'
 import { WORKSPACE_CALLS } from '../workspaces/index.ts'
 
+export type AdminDocument = Readonly<Record<string, unknown>>
+
 interface DocumentParts {
-  readonly document: Readonly<Record<string, unknown>>
+  readonly describe: () => AdminDocument
 }
 
 const adminCall = declareCalls<DocumentParts>()
@@ -28,7 +30,7 @@ export const OPENAPI_CALLS: readonly AdminCall<DocumentParts>[] = [
     workspaces: 'own',
     summary: 'This document',
     response: Type.Record(Type.String(), Type.Unknown()),
-    handle: async ({ document }) => document,
+    handle: async ({ describe }) => describe(),
   }),
 ]
 
@@ -133,7 +135,7 @@ const RESPONSE_HEADERS = {
 export function describeAdminApi(
   calls: readonly AdminCall[],
   { version, publicUrl }: { readonly version: string; readonly publicUrl: string | undefined },
-): Readonly<Record<string, unknown>> {
+): AdminDocument {
   const components = createComponents()
   const origin = publicUrl === undefined ? '' : new URL(publicUrl).origin
   const byPath = Map.groupBy(calls, ({ url }) => url.replace(/:(\w+)/g, '{$1}'))

@@ -14,7 +14,7 @@ import {
 } from '../platform/html/page-request.ts'
 import { WORKSPACES } from '../platform/html/paths.ts'
 import { bindCalls } from '../platform/http/calls.ts'
-import { ADMIN_CALLS, describeAdminApi, OPENAPI_CALLS } from './admin-api.ts'
+import { ADMIN_CALLS, type AdminDocument, describeAdminApi, OPENAPI_CALLS } from './admin-api.ts'
 import { apiPage, type TriedRequest } from './api-page.ts'
 import { prepareRequest, RequestTrial, type TriedOutcome } from './try-request.ts'
 
@@ -27,6 +27,8 @@ export function createApiReference(context: ConsoleContext): Capability {
   const gatewayUrl = config.console.gatewayUrl?.replace(/\/$/, '') ?? null
   const trial = createTrial(context, gatewayUrl)
   const document = describeApi(config, version)
+  /** Made at the first request for it. */
+  let adminDocument: AdminDocument | null = null
   const showApi = (reply: FastifyReply, tried: TriedRequest | null, status = 200) => {
     const workspaceId = requireWorkspace(reply.request)
     const frame = createFrame(reply, { workspaceId, clock })
@@ -45,7 +47,9 @@ export function createApiReference(context: ConsoleContext): Capability {
     return showApi(reply, { route: route.name, fields, outcome }, statusOf(outcome, reply))
   }
   return {
-    calls: bindCalls(OPENAPI_CALLS, { document: describeAdminApi(ADMIN_CALLS, { version, publicUrl }) }),
+    calls: bindCalls(OPENAPI_CALLS, {
+      describe: () => (adminDocument ??= describeAdminApi(ADMIN_CALLS, { version, publicUrl })),
+    }),
     registerPages(scope) {
       scope.get(API, SHOWS, async (_, reply) => showApi(reply, null))
       scope.get(`${API}/openapi.json`, SHOWS, async request => {
