@@ -42,12 +42,13 @@ export class ClientHere {
   isReading = true
   wasReset = false
   readonly #received: Buffer[] = []
-  #readMore = () => {}
+  #readMore: (error?: Error) => void = () => {}
 
   constructor(observer: RequestObserver, headers: Record<string, string>, minor: number) {
     const socket = new Socket()
     socket._write = (chunk: Buffer | string, encoding, done) => {
-      this.#received.push(typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk)
+      // A copy: the gateway gives back the memory of what is written.
+      this.#received.push(typeof chunk === 'string' ? Buffer.from(chunk, encoding) : Buffer.from(chunk))
       if (this.isReading) done()
       else this.#readMore = done
     }
@@ -90,6 +91,12 @@ export class ClientHere {
   /** Reads what was written first, and no more. */
   readOnce(): void {
     this.#readMore()
+  }
+
+  /** The system cannot send what was written first. */
+  loseConnection(): void {
+    this.request.message.socket.on('error', () => {})
+    this.#readMore(new Error('EPIPE'))
   }
 
   async disconnect(): Promise<void> {

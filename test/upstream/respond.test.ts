@@ -105,6 +105,42 @@ describe('reading from the upstream', () => {
   })
 })
 
+describe('the memory of a part of a body', () => {
+  const whole = () => Buffer.alloc(KIB_16, 'x')
+
+  test('is given back once the part is sent', async () => {
+    const { client, sink } = streaming()
+    const part = whole()
+    client.isReading = false
+    sink.write(part)
+    await turn()
+    expect(part).toHaveLength(KIB_16)
+    client.readOn()
+    await turn()
+    expect([part.length, client.body]).toEqual([0, 'x'.repeat(KIB_16)])
+  })
+
+  test('stays where the part is one of several in its read', async () => {
+    const { client, sink } = streaming()
+    const read = whole()
+    sink.write(read.subarray(0, 10))
+    sink.write(read.subarray(10))
+    await turn()
+    expect([read.length, client.body.length]).toEqual([KIB_16, KIB_16])
+  })
+
+  test('stays where sending fails, since the system may still read it', async () => {
+    const { client, sink } = streaming()
+    const [sent, waiting] = [whole(), whole()]
+    client.isReading = false
+    sink.write(sent)
+    sink.write(waiting)
+    client.loseConnection()
+    await turn()
+    expect([sent.length, waiting.length]).toEqual([KIB_16, KIB_16])
+  })
+})
+
 describe('a failure of the upstream', () => {
   test('before the response is a denial', () => {
     const { client, sent, observation } = start()

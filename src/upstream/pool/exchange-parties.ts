@@ -36,7 +36,7 @@ export interface BodySink {
   /** The complete body, if it arrived in one piece; `end` follows at once. */
   writeAll?(body: Buffer): void
   /**
-   * @param chunk stays valid
+   * @param chunk is the sink's from now on
    * @returns `pause` to stop until `resume()`; `discard` if the rest of the body is not needed
    */
   write(chunk: Buffer): 'continue' | 'pause' | 'discard'
