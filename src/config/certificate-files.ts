@@ -2,7 +2,7 @@ import { StartError } from '../domain/errors.ts'
 import { requireAuthorities, requirePair } from '../domain/pem.ts'
 import type { ConfigProblem } from './config-error.ts'
 import type { Plane } from './rules.ts'
-import type { Config } from './schema/schema.ts'
+import type { Config, RegionSettings } from './schema/schema.ts'
 import { readNamedFile } from './setting-files.ts'
 import { valueAt } from './settings.ts'
 
@@ -37,9 +37,17 @@ export function findUnusableCertificates(
   planes: readonly Plane[],
   isValid: (setting: string) => boolean,
 ): ConfigProblem[] {
-  return FILES.filter(({ plane }) => plane === undefined || planes.includes(plane))
+  const named = FILES.filter(({ plane }) => plane === undefined || planes.includes(plane))
     .filter(({ setting, keySetting = setting }) => isValid(setting) && isValid(keySetting))
     .flatMap(file => problemsOf(config, file))
+  const regions = planes.includes('console') && isValid('regions') ? config.regions : []
+  return [...named, ...regions.flatMap(problemsOfRegion)]
+}
+
+function problemsOfRegion({ name, redis: { caFile } }: RegionSettings): ConfigProblem[] {
+  if (caFile === undefined) return []
+  const source = `regions, at ${name}: redis.caFile`
+  return problemIn(source, () => requireAuthorities(readNamedFile(caFile, source), source))
 }
 
 function problemsOf(config: Config, { setting, keySetting }: CertificateFile): ConfigProblem[] {

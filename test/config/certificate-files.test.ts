@@ -30,10 +30,12 @@ const BAD = {
   POSTERN_KEY_SERVICE_TLS_KEY_FILE: '/gone/key.pem',
 }
 
-const problemsWith = (more: Record<string, string>, planes: ('gateway' | 'console')[] = ['gateway']) => {
-  const loaded = loadConfig({ environment: { ...ENOUGH, ...more }, planes, readsCertificates: true })
+const problemsOf = (environment: Record<string, string>, planes: ('gateway' | 'console')[]) => {
+  const loaded = loadConfig({ environment, planes, readsCertificates: true })
   return loaded.ok ? [] : loaded.problems.map(({ source, problem }) => `${source}: ${problem}`)
 }
+const problemsWith = (more: Record<string, string>, planes: ('gateway' | 'console')[] = ['gateway']) =>
+  problemsOf({ ...ENOUGH, ...more }, planes)
 
 test('files that no start could use are named with all other mistakes', () => {
   expect(problemsWith(GOOD)).toEqual([])
@@ -52,6 +54,16 @@ test('only files of the planes that run are read, and a lone certificate is one 
   expect(problemsWith(BAD, ['console'])).toEqual([expect.stringMatching(/^POSTERN_REDIS_CA_FILE: /)])
   expect(problemsWith({ POSTERN_UPSTREAM_TLS_CERT_FILE: one.clientCertFile })).toEqual([
     expect.stringMatching(/belong together/),
+  ])
+})
+
+test('so are those of regions, which only a console reads', () => {
+  const region = (name: string, caFile: string) => ({ name, redis: { url: 'rediss://r', caFile } })
+  const regions = [region('eu', one.caFile), region('us', '/gone/ca.pem'), region('ap', one.clientKeyFile)]
+  const { POSTERN_REDIS_URL: _, ...environment } = ENOUGH
+  expect(problemsOf({ ...environment, POSTERN_REGIONS: JSON.stringify(regions) }, ['console'])).toEqual([
+    'regions, at us: redis.caFile: names a file that cannot be read: ENOENT: no such file or directory',
+    'regions, at ap: redis.caFile: the file contains no PEM certificate',
   ])
 })
 
