@@ -42,6 +42,24 @@ describe.skipIf(!has(CHROMIUM))('an id is copied with one click', () => {
     await expect.poll(() => copied(page)).toMatch(/^audit_[0-9A-Z]{26}$/)
   })
 
+  test('request id of a rejection, also one of the greatest length on a phone', async () => {
+    const { id: keyId } = await site.issue({ name: 'rejected' })
+    const requestId = `client-${'x'.repeat(121)}`
+    const refusal = { keyId, at: Date.now(), route: 'files', requestId, address: '192.0.2.0/24' }
+    await site.reportUsage({
+      counts: [],
+      refusals: [{ ...refusal, code: 'not_found', reason: 'other_workspace' }],
+    })
+    const ada = await visitor(browser, { ...READABLE, viewport: PHONE })
+    onTestFinished(() => ada.close())
+    await signIn(ada, site, '/workspaces/ws_1/refusals')
+    const { page } = ada
+    await page.locator('.entries summary').first().click()
+    await buttonOf(page, 'Request id').click()
+    await expect.poll(() => copied(page)).toBe(requestId)
+    expect([await barriersOf(page), await overflowOf(page)]).toEqual([[], 0])
+  })
+
   test('the button says so for two seconds, and can be used again', async () => {
     const page = await openEntry(READABLE)
     const startMs = Date.now()

@@ -117,6 +117,21 @@ describe.skipIf(!has(CHROMIUM))('on a phone', () => {
     expect(await overflowOf(page)).toBe(0)
   })
 
+  test.each([
+    ['audit', 'Key id', ['Actor', 'Action', 'From (UTC)', 'Before (UTC)']],
+    ['refusals', 'Request id', ['Key id', 'Code', 'From (UTC)', 'Before (UTC)']],
+  ])(
+    'of the filters of %s one stands before the list, and the others fold away',
+    async (path, first, folded) => {
+      const page = await open(`/workspaces/ws_1/${path}`)
+      const shown = (label: string) => page.getByLabel(label, { exact: true }).isVisible()
+      expect(await shown(first)).toBe(true)
+      expect(await Promise.all(folded.map(shown))).toEqual(folded.map(() => false))
+      await page.locator('.fold > summary').click()
+      expect(await Promise.all(folded.map(shown))).toEqual(folded.map(() => true))
+    },
+  )
+
   test('filters fold away, and apply as soon as one is chosen', async () => {
     await site.issue({ name: 'to be filtered', expiresInDays: 60 })
     const page = await open('/workspaces/ws_1/keys')

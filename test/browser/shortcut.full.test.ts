@@ -24,7 +24,7 @@ describe.skipIf(!has(CHROMIUM))('the key /', () => {
 
   test.each([
     ['/workspaces/ws_1/keys', 'q', 'Name, description, hint or id, press /'],
-    ['/workspaces/ws_1/refusals', 'request', 'X-Request-Id of the response, press /'],
+    ['/workspaces/ws_1/refusals', 'request', 'X-Request-Id, press /'],
     ['/workspaces/ws_1/audit', 'keyId', 'key_…, press /'],
     ['/find-key', 'key', 'press /'],
   ])('leads to the search of a page, which says so: %s', async (path, id, placeholder) => {

@@ -200,12 +200,16 @@ export function filterForm(workspaceId: string | null, form: FilterForm, problem
   const actions = [{ value: '', label: 'Any' }, ...(ofAll ? AUDIT_ACTIONS : WORKSPACE_AUDIT_ACTIONS)]
   const action = select({ name: 'action', label: 'Action', value: form.action, options: actions, problems })
   const workspace = { name: 'workspace', label: 'Workspace' }
-  const actor = { name: 'actor', label: 'Actor' }
+  const actor = searchInput(
+    { name: 'actor', label: 'Actor' },
+    form,
+    problems,
+    html`maxlength="${MAX_ACTOR_LENGTH}" placeholder="person:…"`,
+  )
   return html`<form class="search" role="search" method="get" action="${auditPath(workspaceId)}" novalidate data-submits>
     ${ofAll ? searchInput(workspace, form, problems, html`maxlength="128" placeholder="ws_1"`) : null}
     ${keyIdInput(form, problems)}
-    ${searchInput(actor, form, problems, html`maxlength="${MAX_ACTOR_LENGTH}" placeholder="person:…"`)}
-    ${foldedFilters({ name: 'action', field: action }, form, problems)}
+    ${foldedFilters({ actor, action }, form, problems)}
     <button>Filter</button>
   </form>`
 }

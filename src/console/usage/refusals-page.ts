@@ -25,6 +25,7 @@ import {
 } from '../platform/html/form-parts.ts'
 import {
   clock,
+  copyable,
   exactInstantAndAgo,
   fact,
   type Html,
@@ -195,9 +196,8 @@ function refusalForm(workspaceId: string | null, form: RefusalForm, problems: Pr
   const code = select({ name: 'code', label: 'Code', value: form.code, options, problems })
   const request = { name: 'request', label: 'Request id' }
   return html`<form class="search" role="search" method="get" action="${refusalsPath(workspaceId)}" novalidate data-submits>
-    ${searchInput(request, form, problems, html`maxlength="${MAX_REQUEST_ID}" placeholder="X-Request-Id of the response"`)}
-    ${keyIdInput(form, problems)}
-    ${foldedFilters({ name: 'code', field: code }, form, problems)}
+    ${searchInput(request, form, problems, html`maxlength="${MAX_REQUEST_ID}" placeholder="X-Request-Id"`)}
+    ${foldedFilters({ keyId: keyIdInput(form, problems), code }, form, problems)}
     <button>Filter</button>
   </form>`
 }
@@ -230,11 +230,17 @@ type Place = Pick<Frame, 'workspaceId' | 'nowMs'>
 
 /** A line for each rejection, which opens to all that is known of it. @param keys those of the rejections, by id */
 function refusalList(refusals: readonly Refusal[], keys: KeysById, place: Place): Html {
-  const lines = refusals.map(refusal => line(refusal, keys.get(refusal.keyId)?.record ?? null, place))
+  const lines = refusals.map((refusal, index) =>
+    line(refusal, keys.get(refusal.keyId)?.record ?? null, { ...place, index }),
+  )
   return openingLines('Rejections, newest first', lines)
 }
 
-function line(refusal: Refusal, record: KeyRecord | null, { workspaceId, nowMs }: Place): OpeningLine {
+function line(
+  refusal: Refusal,
+  record: KeyRecord | null,
+  { workspaceId, nowMs, index }: Place & { readonly index: number },
+): OpeningLine {
   const { atMs, code, reason, keyId, route, requestId, address } = refusal
   const explanation = explainRefusal(reason)
   const owner = workspaceId === null ? refusal.workspaceId : null
@@ -260,7 +266,7 @@ function line(refusal: Refusal, record: KeyRecord | null, { workspaceId, nowMs }
         html`${explanation === null ? null : html`${explanation}<br>`}<code class="muted">${reason}</code>`,
       ),
       fact('Route', html`<code class="breaks">${route}</code>`),
-      fact('Request id', html`<code class="breaks">${requestId}</code>`),
+      fact('Request id', copyable(`request-${index}`, requestId)),
       fact('Client', html`<code>${address}</code>`),
     ],
   }

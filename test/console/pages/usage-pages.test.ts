@@ -103,7 +103,7 @@ test('an integrator finds by the request id why a request was rejected', async (
   const found = await page(`${WORKSPACE}/refusals?request=+r-1+`)
   expect(found).toContain('The path names another workspace than the one of the key other_workspace')
   expect(found).toMatch(
-    /UTC not_found build .* wsk_…\w{4} The path .* Key build .* Code not_found Reason .* Route files Request id r-1 Client 192\.0\.2\.0\/24/,
+    /UTC not_found build .* wsk_…\w{4} The path .* Key build .* Code not_found Reason .* Route files Request id r-1 Copy Client 192\.0\.2\.0\/24/,
   )
   expect(found).not.toContain('r-2')
   expect(await page(`${WORKSPACE}/refusals`)).toMatch(/r-1.*r-2|r-2.*r-1/)

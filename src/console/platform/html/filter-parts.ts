@@ -96,19 +96,19 @@ export function keyIdInput(form: Conditions, problems: Problems): Html {
 }
 
 /**
- * What a narrow page folds away: a choice, and a span of time.
- * @param choice the field of this name, before those of time
+ * What a narrow page folds away.
+ * @param others fields by their names, before those of time
  */
 export function foldedFilters(
-  choice: { readonly name: string; readonly field: Html },
+  others: Readonly<Record<string, Html>>,
   form: Conditions,
   problems: Problems,
 ): Html {
   const time = (name: 'from' | 'to', label: string) =>
     textInput({ name, label, hint: null, problems }, form[name] ?? '', html`type="datetime-local"`)
-  const chosen = [choice.name, 'from', 'to'].filter(name => (form[name] ?? '') !== '').length
+  const chosen = [...Object.keys(others), 'from', 'to'].filter(name => (form[name] ?? '') !== '').length
   return html`<details class="fold"${problems.size > 0 ? html` open` : null}><summary>Filters${chosen === 0 ? null : html` <span class="count">${chosen}</span>`}</summary><div>
-    ${choice.field}
+    ${Object.values(others)}
     ${time('from', 'From (UTC)')}
     ${time('to', 'Before (UTC)')}
     </div></details>`
