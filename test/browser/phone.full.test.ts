@@ -118,6 +118,26 @@ describe.skipIf(!has(CHROMIUM))('on a phone', () => {
   })
 
   test.each([
+    ...['1h', '24h', '7d', '30d', '400d'].map(range => [range, 'Asia/Kathmandu'] as const),
+    ['24h', 'UTC'],
+  ])('the times below a chart of %s stand apart, in %s', async (range, timezoneId) => {
+    const { id } = await site.issue({ name: 'charted' })
+    const minute = Math.floor(Date.now() / 60_000)
+    const counts = [{ keyId: id, route: 'files', code: 'ok', minute, count: 1 }]
+    await site.reportUsage({ counts, refusals: [], gateway: `of-${range}-${timezoneId.length}` })
+    const page = await open(`/workspaces/ws_1/usage?range=${range}`, { timezoneId })
+    const spans = await page.locator('.times text:visible').evaluateAll(all =>
+      all
+        .map(text => text.getBoundingClientRect())
+        .map(({ left, right }) => ({ left, right }))
+        .sort((a, b) => a.left - b.left),
+    )
+    const gaps = spans.slice(1).map(({ left }, index) => left - (spans[index]?.right ?? 0))
+    expect(spans.length).toBeGreaterThan(1)
+    expect(Math.min(...gaps)).toBeGreaterThan(4)
+  })
+
+  test.each([
     ['audit', 'Key id', ['Actor', 'Action', 'From (UTC)', 'Before (UTC)']],
     ['refusals', 'Request id', ['Key id', 'Code', 'From (UTC)', 'Before (UTC)']],
   ])(
