@@ -1,10 +1,12 @@
 import type { Browser } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { digestKey } from '../../src/domain/key/secret.ts'
 import { launchBrowser, signIn, visitor } from '../support/browser.ts'
 import { type ConsoleSite, startConsoleSite } from '../support/console-site.ts'
 import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
 import { CHROMIUM, has } from '../support/tools.ts'
+import { until } from '../support/until.ts'
+import { WebhookReceiver } from '../support/webhook-receiver.ts'
 
 describe.skipIf(!has(CHROMIUM))('the page after a change', () => {
   let browser: Browser
@@ -35,6 +37,26 @@ describe.skipIf(!has(CHROMIUM))('the page after a change', () => {
     expect(page.url() === before).toBe(javaScriptEnabled)
     expect(await page.locator('[data-refreshes]').count()).toBe(0)
     expect(ada.pageErrors).toEqual([])
+    await ada.close()
+  })
+
+  test('of a webhook shows by itself that its test was delivered', async () => {
+    const receiver = await WebhookReceiver.start()
+    onTestFinished(() => receiver.stop())
+    const answers: (() => void)[] = []
+    receiver.answer = response => answers.push(() => response.writeHead(204).end())
+    const ada = await visitor(browser)
+    const { page } = ada
+    await signIn(ada, site, '/workspaces/ws_1/webhook')
+    await page.getByLabel('Address').fill(receiver.url)
+    await page.getByRole('button', { name: 'Set address' }).click()
+    await page.getByRole('link', { name: 'I have saved it' }).click()
+    await page.getByRole('button', { name: 'Send a test' }).click()
+    await page.getByText('Waiting', { exact: true }).waitFor()
+    await until('the test arrives', () => answers.length === 1)
+    answers[0]?.()
+    await page.getByText('204, after 1 attempt').waitFor()
+    expect([await page.locator('[data-refreshes]').count(), ada.pageErrors]).toEqual([0, []])
     await ada.close()
   })
 

@@ -126,7 +126,8 @@ async function showDeliveries(parts: WebhookPageParts, reply: FastifyReply): Pro
   const workspaceId = requireWorkspace(reply.request)
   const frame = createFrame(reply, { workspaceId, clock })
   const own = workspaceWebhooks === null ? null : webhookPath(workspaceId)
-  if (deliveries === null) return sendPage(reply, noWebhookPage(frame, own))
+  // The menu leads here, and this console has the workspace's webhooks alone.
+  if (deliveries === null) return own === null ? sendPage(reply, noWebhookPage(frame)) : reply.redirect(own)
   const view = await readDeliveriesView(parts, deliveries, reply.request, deliveriesPath(workspaceId))
   return sendPage(reply, deliveriesPage(frame, view, own))
 }
@@ -228,26 +229,27 @@ function deliveriesPage(frame: Frame, view: DeliveriesView, own: string | null):
 /** Deliveries with their pages. */
 function deliveryList(frame: Frame, view: DeliveriesView): Html {
   const { deliveries } = view
-  return html`${deliveries.length === 0 ? html`<p class="empty">No events yet.</p>` : table(frame, view)}
-    ${pageLinks(view, cursor => olderDeliveriesPath(view.path, cursor), { first: 'Newest deliveries', next: 'Older deliveries' })}`
+  const isWatched = view.test === 'sent' && deliveries.some(one => deliveryState(one) === 'waiting')
+  return html`<div class="stack" id="deliveries"${isWatched ? html` data-refreshes="3"` : null}>
+    ${deliveries.length === 0 ? html`<p class="empty">No events yet.</p>` : table(frame, view)}
+    ${pageLinks(view, cursor => olderDeliveriesPath(view.path, cursor), { first: 'Newest deliveries', next: 'Older deliveries' })}</div>`
 }
 
 function ownLink(own: string | null): Html | null {
   return own === null ? null : html`<p><a href="${own}">${OWN_TITLE}</a></p>`
 }
 
-function noWebhookPage(frame: Frame, own: string | null): Html {
+function noWebhookPage(frame: Frame): Html {
   const main = html`<h1>Webhook deliveries</h1>
     <div class="empty"><h2>No webhook</h2>
-      <p>A webhook tells another system when a key is issued, changed or about to expire. The operator of this console configures it with <code>console.webhook.url</code>.</p></div>
-    ${ownLink(own)}`
+      <p>A webhook tells another system when a key is issued, changed or about to expire. The operator of this console configures it with <code>console.webhook.url</code>.</p></div>`
   return page(frame, { title: 'Webhook deliveries', section: 'deliveries', main })
 }
 
 /** Of several clicks within a minute, one sends an event. */
 function testNotice({ test }: Pick<DeliveriesView, 'test'>): Html | null {
   if (test === 'sent')
-    return html`<p class="notice" role="status">A test is being sent. Reload this page to see its response.</p>`
+    return html`<p class="notice" role="status">A test is being sent. Its response appears in the list below; without JavaScript, reload this page.</p>`
   if (test !== 'repeated') return null
   return html`<p class="notice warn" role="status">No second test was sent: one was sent in this minute. It is in the list below. Try again after the next full minute.</p>`
 }

@@ -12,7 +12,9 @@ const MINUTE_MS = 60_000
 
 /** Request ids of the lines on the page. */
 const shown = (text: string) =>
-  [...text.matchAll(/<dt>Request id<\/dt><dd><span class="copyable"><code[^>]*>([^<]*)</g)].map(([, id]) => id)
+  [...text.matchAll(/<dt>Request id<\/dt><dd><span class="copyable"><code[^>]*>([^<]*)</g)].map(
+    ([, id]) => id,
+  )
 const LIST = { path: 'refusals', shown } as const
 
 let sequence = 0

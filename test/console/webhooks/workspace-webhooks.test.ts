@@ -144,6 +144,13 @@ describe('the webhook of a workspace', () => {
     }
   })
 
+  test('is where the menu of a workspace leads, if the operator has no webhook', async () => {
+    const world = await startSignIn({ workspaceWebhooks: OWN })
+    const ada = await world.signedIn({ sub: 'ada', workspaces: ['ws_1'] })
+    const { text } = await ada.browser.visit('/workspaces/ws_1/deliveries')
+    expect(text).toContain('<h1>Webhook of this workspace</h1>')
+  })
+
   test('is changed by managers of the workspace alone; viewers see its site, others nothing', async () => {
     const oidc = { viewerClaim: 'roles' }
     const world = await startSignIn({ workspaceWebhooks: OWN, signIn: { oidc } })
