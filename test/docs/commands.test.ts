@@ -32,6 +32,20 @@ describe.each(PAGES)('%s', page => {
   })
 })
 
+const BESIDE = ['README.md', 'docs/quickstart.md', 'docs/integrators.md']
+
+test.each(BESIDE)('%s has PowerShell beside the shell, in the words of Windows PowerShell 5.1 too', page => {
+  const markdown = readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8')
+  const blocks = [...markdown.matchAll(/^```powershell\n([\s\S]*?)^```$/gm)].map(([, text = '']) => text)
+  expect(blocks).not.toEqual([])
+  // `curl` is Invoke-WebRequest there, and `&&`, `export` and `\` at the end of a line are mistakes.
+  const foreign = blocks.filter(text => /(?:^|[|;=] *)curl |&&|\|\||^export |\\$|\$\(cat /m.test(text))
+  expect(foreign).toEqual([])
+  const urls = blocks.flatMap(text => text.match(/\/api\/v1\/[^\s'"]+/g) ?? [])
+  const shell = markdown.replaceAll(/^```powershell\n[\s\S]*?^```$/gm, '')
+  expect(urls.filter(url => !shell.includes(url))).toEqual([])
+})
+
 test('each page whose blocks are run has some', () => {
   expect(TESTED.filter(page => shellBlocks(page).every(({ needs }) => needs !== null))).toEqual([])
 })

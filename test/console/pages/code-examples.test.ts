@@ -41,7 +41,10 @@ describe.each(['curl', 'JavaScript', 'Python'])('the example in %s', name => {
   })
 })
 
-test('the example in Go asks the same URL', () => {
-  const [, , , go] = codeExamples('https://api.example.com/api/v1/auth')
-  expect(go?.code).toContain('http.NewRequest("GET", "https://api.example.com/api/v1/auth", nil)')
+test.each([
+  ['Go', 'http.NewRequest("GET", "https://api.example.com/api/v1/auth", nil)'],
+  ['PowerShell', 'Invoke-RestMethod "https://api.example.com/api/v1/auth" -Headers @{'],
+])('the example in %s asks the same URL', (language, request) => {
+  const example = codeExamples('https://api.example.com/api/v1/auth').find(({ name }) => name === language)
+  expect(example?.code).toContain(request)
 })

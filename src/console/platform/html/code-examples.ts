@@ -11,11 +11,12 @@ interface CodeExample {
 
 /**
  * Commands and programs that read the key without its getting into a shell's history or a list of processes. A URL of ours
- * needs no quoting in any of these languages.
+ * needs no more than double quotes in any of these languages.
  */
 export function codeExamples(url: string): readonly CodeExample[] {
   return [
     { name: 'curl', code: curlExample(url) },
+    { name: 'PowerShell', code: powerShellExample(url) },
     { name: 'JavaScript', code: javaScriptExample(url) },
     { name: 'Python', code: pythonExample(url) },
     { name: 'Go', code: goExample(url) },
@@ -26,6 +27,13 @@ export function codeExamples(url: string): readonly CodeExample[] {
 export function curlExample(url: string): string {
   return `read -rs KEY && curl -sS "${url}" \\
   -H @- <<< "Authorization: Bearer $KEY"`
+}
+
+/** Also for Windows PowerShell 5.1, whose `curl` is another command. */
+function powerShellExample(url: string): string {
+  return `Invoke-RestMethod "${url}" -Headers @{
+  Authorization = "Bearer $([Net.NetworkCredential]::new('', (Read-Host -AsSecureString)).Password)"
+}`
 }
 
 function javaScriptExample(url: string): string {
@@ -80,7 +88,7 @@ export function codeExampleList(examples: readonly CodeExample[]): Html {
     </details>`
   })
   return html`<div class="examples">${items}</div>
-    <p class="hint">The curl example waits for you to paste the key and press Enter; the key does not appear. The programs read it from the
+    <p class="hint">The examples in curl and PowerShell wait for you to paste the key and press Enter; the key does not appear. The programs read it from the
       environment variable <code>KEY</code>: <code>read -rs KEY &amp;&amp; export KEY</code> sets it without leaving it in the shell’s history.</p>`
 }
 
