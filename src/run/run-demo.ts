@@ -20,7 +20,7 @@ import { loadRunSettings, type RunSettings } from './reloader.ts'
 import { startConsole } from './run-console.ts'
 import { type GatewayRun, startGateway } from './run-gateway.ts'
 import { createContext, runUntilSignal } from './run-until-signal.ts'
-import { createSampleUpstream, WEBHOOK_PATH } from './sample-upstream.ts'
+import { createSampleUpstream, WEBHOOK_PATH, WORKSPACE_NAMES } from './sample-upstream.ts'
 
 const LOOPBACK = '127.0.0.1'
 const USUAL_PORTS = { gateway: 8080, console: 8081, ops: 9090 } as const
@@ -60,7 +60,9 @@ export async function runDemo(
   const context = createContext(host, version, settings, ['gateway', 'console'])
   // A demo needs no drain: Ctrl-C stops it at once.
   host.onSignal('SIGINT', () => host.exit(EXIT.ok))
-  const oneTimeLink = createOneTimeLink(DEMO_USER, systemClock, randomBytes)
+  const isSample = settings.config.upstream.url === upstreamUrl
+  const user = { ...DEMO_USER, ...(isSample ? { workspaceNames: WORKSPACE_NAMES } : {}) }
+  const oneTimeLink = createOneTimeLink(user, systemClock, randomBytes)
   let gateway: GatewayRun | null = null
   let introduced: Promise<void> | null = null
   // The console first, so that the gateway can report to it at once.
@@ -91,7 +93,6 @@ export async function runDemo(
   const greet = async (addresses: Readonly<Record<string, string>>) => {
     if (!(await settlesInTime(introduced, INTRODUCTION_DEADLINE_MS))) host.writeError(NOT_INTRODUCED)
     const moved = describeOtherPorts(flags, addresses)
-    const isSample = settings.config.upstream.url === upstreamUrl
     const facts = { atTerminal, moved, isSample, isOverSsh: environment['SSH_CONNECTION'] !== undefined }
     const text = await writeIntroduction(settings.config, addresses, { signInUrl: signInUrl(), ...facts })
     await introduce(host, text)
@@ -294,11 +295,11 @@ async function writeIntroduction(
     `${signInUrl}\n`,
     isOverSsh ? sshHint(signInUrl) : '',
     ...(await requests(config, place)),
-    `Manage keys on the command line, in another terminal. A checkout has the command in src/bin:\n`,
+    `\nManage keys on the command line, in another terminal. A checkout has the command in src/bin:\n`,
     `export PATH="$PWD/src/bin:$PATH"\n`,
     `export POSTERN_CONSOLE_URL=${addresses['console']} POSTERN_ADMIN_TOKEN=${token}\n`,
     `postern keys list --workspace ${WORKSPACE}\n`,
-    `Read the gateway's metrics:\n`,
+    `\nRead the gateway's metrics:\n`,
     curl(`${addresses['ops']}/metrics`),
     atTerminal ? `\nPress Enter for a new sign-in link, Ctrl-C to stop.\n\n` : `\nPress Ctrl-C to stop.\n\n`,
   ].join('')
@@ -320,15 +321,15 @@ async function showSampleRequests(config: Config, { admin, token, gateway }: Pla
   return [
     `\nDescribe a key:\n`,
     curl(`${api}/auth ${withKey(full.secret)}`),
-    `Get its workspace, from the upstream:\n`,
+    `\nGet its workspace, from the upstream:\n`,
     curl(`${api}/workspaces/${WORKSPACE} ${withKey(full.secret)}`),
-    `List two files of the workspace:\n`,
+    `\nList two files of the workspace:\n`,
     curl(`'${api}/workspaces/${WORKSPACE}/files?limit=2' ${withKey(full.secret)}`),
-    `Request another workspace, which exists but is not this key's: 404, and the upstream gets no request:\n`,
+    `\nRequest another workspace, which exists but is not this key's: 404, and the upstream gets no request:\n`,
     curl(`${api}/workspaces/${OTHER_WORKSPACE} ${withKey(full.secret)}`),
-    `List files with a key that lacks the scope files:read: 403:\n`,
+    `\nList files with a key that lacks the scope files:read: 403:\n`,
     curl(`${api}/workspaces/${WORKSPACE}/files ${withKey(narrow.secret)}`),
-    `Revoke that key, wait for the gateway to confirm it, and the gateway rejects it:\n`,
+    `\nRevoke that key, wait for the gateway to confirm it, and the gateway rejects it:\n`,
     curl(`-X POST '${admin}/keys/${narrow.id}/revoke?wait=1' -H 'Authorization: Bearer ${token}'`),
     curl(`${api}/auth ${withKey(narrow.secret)}`),
   ]
@@ -339,14 +340,14 @@ async function showOwnRequests(config: Config, { admin, token, gateway }: Place)
   const { secret } = await issueKey(admin, token, 'Demo key', Object.keys(config.scopes))
   const requests = config.routes.map(({ name, path, summary }) => {
     const target = path.replaceAll('{workspaceId}', WORKSPACE).replaceAll(/[{}]/g, '')
-    return `${summary ?? `Route ${name}`}:\n${curl(`'${gateway}${target}' ${withKey(secret)}`)}`
+    return `\n${summary ?? `Route ${name}`}:\n${curl(`'${gateway}${target}' ${withKey(secret)}`)}`
   })
   return [`\nWith a key of the workspace ${WORKSPACE}:\n`, ...requests]
 }
 
 function sshHint(url: string): string {
   const { port, hostname } = new URL(url)
-  return `This machine is used over SSH. For a browser on yours, run there first, with the name of this machine:\nssh -L ${port}:${hostname}:${port} HOST\n`
+  return `\nThis machine is used over SSH. For a browser on yours, run there first, with the name of this machine:\nssh -L ${port}:${hostname}:${port} HOST\n`
 }
 
 async function issueKey(

@@ -16,6 +16,10 @@ const WORKSPACES: Readonly<Record<string, Workspace>> = {
   ws_2: { id: 'ws_2', name: 'Legal', createdAt: '2025-06-11T08:30:00.000Z' },
 }
 
+export const WORKSPACE_NAMES: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.values(WORKSPACES).map(({ id, name }) => [id, name]),
+)
+
 const FILES: Readonly<Record<string, readonly { id: string; name: string; bytes: number }[]>> = {
   ws_1: [
     { id: 'f_1', name: 'brand.pdf', bytes: 184_320 },

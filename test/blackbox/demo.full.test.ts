@@ -100,6 +100,13 @@ describe.skipIf(!has(CURL))('the commands that the demo prints work as pasted', 
     expect(issues).toEqual([])
   })
 
+  test('an empty line stands before what each of them does', () => {
+    const { lines } = demo
+    const headings = lines.filter(line => line.endsWith(':'))
+    expect(headings.length).toBeGreaterThan(7)
+    expect(headings.filter(line => lines[lines.indexOf(line) - 1] !== '')).toEqual([])
+  })
+
   test('they stand alone: no line of the log about the keys of the demo itself is among them or before them', () => {
     const end = demo.lines.findIndex(line => line.includes('Press Ctrl-C to stop'))
     expect(end).toBeGreaterThan(0)
@@ -122,7 +129,7 @@ const HISTORY = [
   ['/workspaces/ws_1/refusals?code=key_revoked', '<code class="muted">key_revoked</code>'],
   ['/workspaces/ws_1/audit', 'Rotated', 'Leak report', 'Sample deploy pipeline', 'Webhook set'],
   ['/workspaces/ws_1/webhook', 'Test'],
-  ['/workspaces', 'ws_2'],
+  ['/workspaces', 'ws_2', 'Design', 'Legal'],
   ['/plans', 'starter', 'team'],
   ['/limits', 'Contract archive', 'starter', '8,412'],
   ['/tokens', 'Sample support desk'],
