@@ -339,12 +339,15 @@ function countedText({ per, route, scope }: RatePolicy): Html {
   return scope === undefined ? html`${what}` : html`${what}, on routes that require <code>${scope}</code>`
 }
 
+const USUAL_WINDOWS = new Map([
+  [undefined, 'a month'],
+  [1, 'a second'],
+  [60, 'a minute'],
+  [3_600, 'an hour'],
+  [86_400, 'a day'],
+])
+
 function limitText({ requests, windowSeconds }: RatePolicy): string {
-  const window =
-    windowSeconds === undefined
-      ? 'a month'
-      : windowSeconds === 1
-        ? 'a second'
-        : `in ${numberText(windowSeconds)} seconds`
+  const window = USUAL_WINDOWS.get(windowSeconds) ?? `in ${numberText(windowSeconds ?? 0)} seconds`
   return `${numberText(requests)} ${window}`
 }

@@ -64,7 +64,7 @@ test('pages and admin API show what gateways left of each window, and “unknown
   const [one, other] = [await issue(), await issue()]
   await ada.browser.post(`${W}/plan`, { _csrf: ada.csrf, plan: 'free', confirmed: '1' })
   const keyPage = `${W}/keys/${one.key.id}`
-  expect(await page(keyPage)).toContain('Limit 50 in 3,600 seconds Left 50 Window ends not begun')
+  expect(await page(keyPage)).toContain('Limit 50 an hour Left 50 Window ends not begun')
   await send(one.secret, 7)
   await send(other.secret, 2)
 
@@ -80,7 +80,7 @@ test('pages and admin API show what gateways left of each window, and “unknown
   const shown = await page(keyPage)
   expect(shown).toContain('The limits of plan free .')
   expect(shown).toMatch(
-    /hourly Counts this key Limit 50 in 3,600 seconds Left 43 Window ends in (?:1 hour|\d+ minutes)/,
+    /hourly Counts this key Limit 50 an hour Left 43 Window ends in (?:1 hour|\d+ minutes)/,
   )
   expect(shown).toContain(
     'quota Counts all keys of the workspace Limit 10,000 a month Left 9,991 Window ends in',

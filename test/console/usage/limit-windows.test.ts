@@ -81,8 +81,8 @@ test('where the settings name regions, each policy is shown for each region, and
   ]
   const text = plain(limitsCard({ plan: 'free', regions }, NOW_MS))
   expect(text).toContain('What is left in region us is unknown: Redis gave this console no usable answer.')
-  expect(text).toContain('minute Region eu Counts this key Limit 60 in 60 seconds Left 48')
-  expect(text).toContain('minute Region us Counts this key Limit 60 in 60 seconds Left unknown')
+  expect(text).toContain('minute Region eu Counts this key Limit 60 a minute Left 48')
+  expect(text).toContain('minute Region us Counts this key Limit 60 a minute Left unknown')
 })
 
 describe('a console', () => {
