@@ -45,9 +45,12 @@ describe.skipIf(!has(CHROMIUM))('on a phone', () => {
     expect(await overflowOf(page)).toBe(0)
   })
 
-  test('five keys of a list fit on one screen', async () => {
-    for (let count = 0; count < 6; count++) await site.issue({ name: `key ${count}`, expiresInDays: 60 })
+  test('five keys of a list fit on one screen, below the notice of one that expires soon', async () => {
+    for (let count = 0; count < 6; count++) {
+      await site.issue({ name: `key ${count}`, expiresInDays: count === 0 ? 10 : 60 })
+    }
     const page = await open('/workspaces/ws_1/keys')
+    expect(await page.getByText('expires within').count()).toBe(1)
     const ends = await page
       .locator('tbody tr')
       .evaluateAll(all => all.map(row => row.getBoundingClientRect().bottom))
