@@ -2,7 +2,6 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import { plainPasted } from '../../domain/form/text.ts'
 import { isWorkspaceId, type KeyRecord, type KeysById } from '../../domain/key/key-record.ts'
-import { holdsKeyForm } from '../../domain/key/secret.ts'
 import {
   AUDIT_ACTIONS,
   type AuditEntry,
@@ -19,6 +18,7 @@ import {
   filteredListRoutes,
   filterQuery,
   foldedFilters,
+  holdsKey,
   keyIdInput,
   searchInput,
 } from '../platform/html/filter-parts.ts'
@@ -146,10 +146,9 @@ function emptyList({ workspaceId, form, nextCursor, isFirstPage }: AuditView): H
 }
 
 const MAX_ACTOR_LENGTH = 300
-const FIELDS = ['workspace', 'action', 'keyId', 'actor', 'from', 'to'] as const
 
 /** Conditions on entries as they stand in the address; empty for none. The workspace is one where entries of all are shown. */
-type FilterForm = Readonly<Record<(typeof FIELDS)[number], string>>
+type FilterForm = Readonly<Record<'workspace' | 'action' | 'keyId' | 'actor' | 'from' | 'to', string>>
 
 export function readFilterForm(query: FormFields): FilterForm {
   return {
@@ -160,11 +159,6 @@ export function readFilterForm(query: FormFields): FilterForm {
     from: textField(query, 'from'),
     to: textField(query, 'to'),
   }
-}
-
-/** Whether a key was pasted where its id belongs. */
-function holdsKey({ workspace, keyId, actor }: FilterForm, keyPrefix: string): boolean {
-  return [workspace, keyId, actor].some(text => holdsKeyForm(text, keyPrefix))
 }
 
 type FilterResult =

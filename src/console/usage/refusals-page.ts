@@ -3,7 +3,6 @@ import type { Clock } from '../../domain/clock.ts'
 import { DENIAL_REASONS, type DenialReason, denialRow } from '../../domain/denial.ts'
 import { plainPasted } from '../../domain/form/text.ts'
 import type { KeyRecord, KeysById } from '../../domain/key/key-record.ts'
-import { holdsKeyForm } from '../../domain/key/secret.ts'
 import {
   checkKeyId,
   checkSpan,
@@ -11,6 +10,7 @@ import {
   filteredListRoutes,
   filterQuery,
   foldedFilters,
+  holdsKey,
   keyIdInput,
   searchInput,
 } from '../platform/html/filter-parts.ts'
@@ -172,11 +172,6 @@ function readRefusalForm(query: FormFields): RefusalForm {
     from: textField(query, 'from'),
     to: textField(query, 'to'),
   }
-}
-
-/** Whether a key was pasted where an id belongs. */
-function holdsKey({ request, keyId }: RefusalForm, keyPrefix: string): boolean {
-  return [request, keyId].some(text => holdsKeyForm(text, keyPrefix))
 }
 
 function checkRefusalForm({ request, keyId, code, from, to }: RefusalForm): CheckedForm<RefusalFilter> {
