@@ -54,7 +54,15 @@ const token = {
 /** What each command reads, in one response. No part of it is announced, and its lists are not complete. */
 const RICH = {
   ...{ key: keyJson(), secret: 'wsk_x', replaced: keyJson(revoked), keys: [keyJson()] },
-  ...{ announced: false, gateways: null, revoked: 1, removed: true, changed: 1, plan: null },
+  ...{
+    announced: false,
+    committedAt: null,
+    gateways: null,
+    revoked: 1,
+    removed: true,
+    changed: 1,
+    plan: null,
+  },
   ...{ synced: 1, total: 1, results: [], step: 'hour', usage: [], windows: [], limits: [], refusals: [] },
   ...{ sampled: true, token, tokens: [token], entries: [entry, entry], workspaces: [], changes: {} },
   ...{ webhook: { url: 'https://hooks.example.com/', createdAt: AT, createdBy: 'a' } },

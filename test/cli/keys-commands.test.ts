@@ -214,7 +214,8 @@ describe('list', () => {
 
 describe('rotate', () => {
   const replaced = keyJson({ expiresAt: '2999-01-01T00:00:00.000Z', state: 'retiring' })
-  const rotated = { key: keyJson({ id: OTHER_ID }), secret: SECRET, replaced }
+  const progress = { announced: true, gateways: null }
+  const rotated = { key: keyJson({ id: OTHER_ID }), secret: SECRET, replaced, ...progress }
 
   test('prints the new secret alone on standard output, and when the old key stops working', async () => {
     admin.answers(says(201, rotated))
@@ -269,7 +270,9 @@ describe('rotate', () => {
 describe('revoke', () => {
   const revoked = {
     key: keyJson({ state: 'revoked', revokedAt: '2026-11-20T00:00:00.000Z' }),
+    committedAt: '2026-11-20T00:00:00.000Z',
     announced: true,
+    gateways: null,
   }
 
   test('asks nothing without a terminal: a script has named the key', async () => {
@@ -339,7 +342,7 @@ describe('revoke', () => {
   })
 
   test('says that an expired key needs no revocation', async () => {
-    admin.answers(says(200, { key: keyJson({ state: 'expired' }), announced: true }))
+    admin.answers(says(200, { ...revoked, key: keyJson({ state: 'expired' }), committedAt: null }))
     expect((await postern('keys', 'revoke', ID, '--yes')).stdout).toMatch(
       /^Nothing to revoke: .* had expired\.$/,
     )

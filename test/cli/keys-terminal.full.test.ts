@@ -19,7 +19,10 @@ const asked = () => admin.requests.map(({ method }) => method)
 describe.skipIf(!has(SCRIPT))('before a key is revoked at a terminal', () => {
   async function untilAsked(redirect = ''): Promise<Terminal> {
     const lastUsedAt = new Date(Date.now() - 200_000).toISOString()
-    admin.answers(says(200, { key: keyJson({ lastUsedAt }) }), says(200, { key: revoked, announced: true }))
+    admin.answers(
+      says(200, { key: keyJson({ lastUsedAt }) }),
+      says(200, { key: revoked, committedAt: null, announced: true, gateways: null }),
+    )
     const terminal = new Terminal(REVOKE, admin.env, { redirect })
     await terminal.shows('Revoke it? [y/N]')
     return terminal
@@ -55,7 +58,7 @@ describe.skipIf(!has(SCRIPT))('before a key is revoked at a terminal', () => {
   })
 
   test('there is no question with --yes, nor for a key that is revoked or expired', async () => {
-    admin.answers(says(200, { key: revoked, announced: true }))
+    admin.answers(says(200, { key: revoked, committedAt: null, announced: true, gateways: null }))
     expect(await new Terminal([...REVOKE, '--yes'], admin.env).exited).toBe(0)
     expect(asked()).toEqual(['POST'])
     expect(await new Terminal(REVOKE, admin.env).exited).toBe(0)

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Static, type TSchema, Type } from 'typebox'
 import { Value } from 'typebox/value'
-import { key as describedKey, gateways, regions } from '../../console/platform/http/fields.ts'
+import { key as describedKey, gateways, instantOrNull, regions } from '../../console/platform/http/fields.ts'
 import { parseJson } from '../../domain/form/json.ts'
 import { EXIT } from '../../run/host.ts'
 import { CliError } from '../cli.ts'
@@ -243,38 +243,28 @@ export type ShownKey = Static<typeof key>
 /** The secret is null in the response to a retry: the first response held it. */
 export const issuedResponse = Type.Object({ key, secret: nullable(Type.String()) })
 export const keyResponse = Type.Object({ key })
-export type ShownGateways = NonNullable<Static<typeof gateways>>
-/** Which gateways have confirmed that a key was revoked. An older console leaves these fields out. */
-const progress = {
-  announced: Type.Optional(Type.Boolean()),
-  gateways: Type.Optional(gateways),
-  /** Only from a console with regions. */
-  regions,
-}
-export const revokedResponse = Type.Object({ key, ...progress })
+/** How far a change has come. */
+const progress = Type.Object({ announced: Type.Boolean(), gateways, regions })
+export type ShownProgress = Static<typeof progress>
 export const revokedAllResponse = Type.Object({
   revoked: count,
-  ...progress,
+  ...progress.properties,
   ...paged.properties,
 })
 export const planResponse = Type.Object({ plan: nullable(Type.String()) })
 export const planChangedResponse = Type.Object({
   plan: nullable(Type.String()),
   changed: count,
-  ...progress,
+  ...progress.properties,
   ...paged.properties,
 })
-/** Of a suspension, resumption or edit. */
-export const changedResponse = Type.Object({
-  key,
-  committedAt: Type.Optional(nullable(instant)),
-  ...progress,
-})
+/** Of a revocation, suspension, resumption or edit. */
+export const changedResponse = Type.Object({ key, committedAt: instantOrNull, ...progress.properties })
 export const rotatedResponse = Type.Object({
   key,
   secret: nullable(Type.String()),
   replaced: key,
-  ...progress,
+  ...progress.properties,
 })
 export const keysResponse = Type.Object({ keys: Type.Array(key), ...paged.properties })
 
@@ -300,16 +290,19 @@ export async function callUntilDone(
   read: (response: AdminResponse) => ChangedPart,
   onPart: (keys: number, isLast: boolean) => Promise<void> = async () => {},
 ): Promise<ChangedPart> {
-  let sum: ChangedPart = { keys: 0 }
-  do {
-    const query = new URLSearchParams({ wait: '1', ...(sum.cursor && { cursor: sum.cursor }) })
+  let keys = 0
+  let cursor: string | undefined
+  let gateways: ShownProgress['gateways'] = null
+  for (;;) {
+    const query = new URLSearchParams({ wait: '1', ...(cursor && { cursor }) })
     const sent = { ...call, path: `${path}?${query}`, deadlineMs: PART_DEADLINE_MS }
     const part = read(await client.send(sent))
     if (part.cursor !== undefined && part.keys === 0) throw client.notUnderstood()
+    keys += part.keys
+    cursor = part.cursor
     // A last call without a key has nothing that gateways confirm.
-    const gateways = part.gateways ?? sum.gateways
-    sum = { ...part, ...(gateways === undefined ? {} : { gateways }), keys: sum.keys + part.keys }
-    await onPart(sum.keys, sum.cursor === undefined)
-  } while (sum.cursor !== undefined)
-  return sum
+    gateways = part.gateways ?? gateways
+    await onPart(keys, cursor === undefined)
+    if (cursor === undefined) return { ...part, gateways, keys }
+  }
 }

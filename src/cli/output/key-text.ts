@@ -10,7 +10,7 @@ import {
 } from '../../domain/progress-text.ts'
 import type { Host } from '../../run/host.ts'
 import { lastUseText, minuteText, plainText, warn } from '../cli.ts'
-import type { ShownGateways, ShownKey } from '../client/client.ts'
+import type { ShownKey, ShownProgress } from '../client/client.ts'
 import type { AdminSession } from '../client/session.ts'
 import { restrictionFacts, textFacts } from '../options/key-fields.ts'
 import type { Column } from './list.ts'
@@ -126,20 +126,8 @@ function instantOrNull(instant: string | null | undefined): string | null {
   return instant == null ? null : `${minuteText(instant)} UTC`
 }
 
-interface ShownProgress {
-  readonly announced?: boolean
-  readonly gateways?: ShownGateways | null
-  readonly regions?: readonly ShownRegion[]
-}
-
-interface ShownRegion {
-  readonly name: string
-  readonly announced: boolean
-  readonly gateways: ShownGateways | null
-}
-
 /** Of a change that is not announced to all regions. */
-export function notAnnouncedText({ regions = [] }: ShownProgress): string {
+export function notAnnouncedText({ regions = [] }: Pick<ShownProgress, 'regions'>): string {
   const away = regions.filter(({ announced }) => !announced).map(({ name }) => plainText(name))
   return `Not announced yet. ${retryText(away)}`
 }
@@ -151,18 +139,18 @@ export function notAnnouncedText({ regions = [] }: ShownProgress): string {
  */
 export function progressLines(savedAt: string | null, progress: ShownProgress): string[] {
   const { announced, gateways, regions = [] } = progress
-  const how = announced === true ? 'Saved and announced' : 'Saved'
+  const how = announced ? 'Saved and announced' : 'Saved'
   return [
     savedAt === null ? `${how}.` : `${how} at ${minuteText(savedAt)} UTC.`,
-    ...(announced === false ? [notAnnouncedText(progress)] : []),
-    ...(gateways == null ? [] : [confirmationText(gateways)]),
+    ...(announced ? [] : [notAnnouncedText(progress)]),
+    ...(gateways === null ? [] : [confirmationText(gateways)]),
     ...regions.map(({ name, ...region }) => `Region ${plainText(name)}: ${regionText(region)}.`),
     ...elsewhereLines(progress),
   ]
 }
 
 function elsewhereLines({ gateways, regions = [] }: ShownProgress): string[] {
-  if (gateways == null || regions.length === 0) return []
+  if (gateways === null || regions.length === 0) return []
   const text = elsewhereText(
     gateways,
     regions.map(region => region.gateways?.known ?? 0),
@@ -171,7 +159,7 @@ function elsewhereLines({ gateways, regions = [] }: ShownProgress): string[] {
 }
 
 /** Which gateways have confirmed a change. */
-function confirmationText(gateways: ShownGateways): string {
+function confirmationText(gateways: NonNullable<ShownProgress['gateways']>): string {
   if (gateways.known === 0) return NO_GATEWAY_KNOWN
   const names = gateways.silent.map(({ name }) => plainText(name)).join(', ')
   const parts = [
@@ -184,7 +172,7 @@ function confirmationText(gateways: ShownGateways): string {
 
 /** For a program: people read it among the other lines. */
 export function warnUnlessAnnounced(host: Host, progress: ShownProgress): void {
-  if (progress.announced === false) warn(host, notAnnouncedText(progress), 'not_announced')
+  if (!progress.announced) warn(host, notAnnouncedText(progress), 'not_announced')
 }
 
 /**

@@ -173,7 +173,7 @@ function printChange(
   response: AdminResponse,
   toText: (key: ShownKey, which: string) => string,
 ): void {
-  const { key, committedAt = null, ...progress } = readResponse(session.client, changedResponse, response)
+  const { key, committedAt, ...progress } = readResponse(session.client, changedResponse, response)
   const which = whichKey(key)
   printOutcome(session, response.text, progress, [
     toText(key, which),

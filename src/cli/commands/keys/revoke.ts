@@ -6,13 +6,13 @@ import { type Cli, CliError, keyCount, lastUseText, plainText } from '../../cli.
 import {
   type AdminResponse,
   callUntilDone,
+  changedResponse,
   count,
   keysResponse,
   readKey,
   readPages,
   readResponse,
   revokedAllResponse,
-  revokedResponse,
   type ShownKey,
 } from '../../client/client.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
@@ -54,7 +54,7 @@ export function addRevoke(keys: Command, cli: Cli): void {
 
 async function revokeKey(session: AdminSession, id: string): Promise<void> {
   const response = await session.client.send({ method: 'POST', path: `/keys/${id}/revoke?wait=1` })
-  const { key, ...progress } = readResponse(session.client, revokedResponse, response)
+  const { key, ...progress } = readResponse(session.client, changedResponse, response)
   const which = whichKey(key)
   const lines =
     key.revokedAt === null
