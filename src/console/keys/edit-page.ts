@@ -17,6 +17,7 @@ import {
   hidden,
   NO_PROBLEMS,
   type Problems,
+  type ShownForm,
   textField,
   textInput,
 } from '../platform/html/form-parts.ts'
@@ -100,16 +101,11 @@ async function edit(sources: KeyPageParts, reply: FastifyReply): Promise<Fastify
   }
 }
 
-interface FormAgain {
-  readonly form: EditForm
-  readonly problems?: Problems
-}
-
 async function showForm(
   sources: KeyPageParts,
   reply: FastifyReply,
   stored: StoredKey,
-  { form, problems = NO_PROBLEMS }: FormAgain,
+  { form, problems = NO_PROBLEMS }: ShownForm<EditForm>,
 ): Promise<FastifyReply> {
   const { registry } = sources
   const key = await readKeyView(stored.record, registry)

@@ -18,7 +18,8 @@ import { type Frame, page } from '../platform/html/layout.ts'
 import { createFrame, findWorkspace, readFormFields, SHOWS, sendPage } from '../platform/html/page-request.ts'
 import { FIND_KEY, findKeyPath, keyPath } from '../platform/html/paths.ts'
 import { requirePrincipal } from '../platform/http/request-context.ts'
-import { facts, type KeyPageParts, type KeyView, readActorName, readKeyView } from './key-view.ts'
+import { facts } from './key-form.ts'
+import { type KeyPageParts, type KeyView, readActorName, readKeyView } from './key-view.ts'
 
 const MISSING = new Map([['key', 'Paste the whole key']])
 

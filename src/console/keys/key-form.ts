@@ -18,8 +18,20 @@ import {
   textField,
   textInput,
 } from '../platform/html/form-parts.ts'
-import { fact, type Html, html, markInvisible, type Piece } from '../platform/html/html.ts'
+import {
+  actorName,
+  copyable,
+  fact,
+  type Html,
+  hintHtml,
+  html,
+  instantAndAgo,
+  lastUsed,
+  markInvisible,
+  type Piece,
+} from '../platform/html/html.ts'
 import { type ExpiryChoice, expiryField } from '../platform/html/name-and-expiry.ts'
+import { type KeyView, scopeList, stateBadge } from './key-view.ts'
 
 /** The fields of a key that people choose, as forms have them. */
 export type ChosenForm = Readonly<Record<ChosenField, string>>
@@ -116,7 +128,7 @@ const RESTRICTION_LABELS: Readonly<Record<Restriction, string>> = {
 const RESTRICTIONS = Object.keys(RESTRICTION_LABELS) as readonly Restriction[]
 
 /** Only those that a key has. */
-export function textFacts(texts: ChosenFields): Html {
+function textFacts(texts: ChosenFields): Html {
   const facts = TEXT_NAMES.map(name => {
     const text = texts[name]
     return text === null ? null : fact(KEY_TEXTS[name].label, markInvisible(text))
@@ -125,7 +137,7 @@ export function textFacts(texts: ChosenFields): Html {
 }
 
 /** Only those that a key has. */
-export function restrictionFacts({ allowedCidrs, plan }: ChosenFields): Html {
+function restrictionFacts({ allowedCidrs, plan }: ChosenFields): Html {
   const texts: Readonly<Record<Restriction, string>> = {
     allowedCidrs: allowedCidrs.join(', '),
     plan: plan ?? '',
@@ -134,6 +146,24 @@ export function restrictionFacts({ allowedCidrs, plan }: ChosenFields): Html {
     texts[field] === '' ? null : fact(RESTRICTION_LABELS[field], texts[field]),
   )
   return html`${facts}`
+}
+
+/** @param creator name of the person who issued it; null if none is known */
+export function facts(key: KeyView, nowMs: number, creator: string | null): Html {
+  const { record } = key
+  return html`<dl class="facts">
+    ${textFacts(record)}
+    ${fact('Hint', hintHtml(record))}
+    ${fact('State', stateBadge(key))}
+    ${fact('Scopes', scopeList(record))}
+    ${restrictionFacts(record)}
+    ${fact('Created', html`${instantAndAgo(record.createdAtMs, nowMs)} by ${actorName(record.createdBy, creator)}`)}
+    ${fact(key.state === 'expired' ? 'Expired' : 'Expires', instantAndAgo(record.expiresAtMs, nowMs))}
+    ${record.suspendedAtMs === null ? null : fact('Suspended', instantAndAgo(record.suspendedAtMs, nowMs))}
+    ${record.revokedAtMs === null ? null : fact('Revoked', instantAndAgo(record.revokedAtMs, nowMs))}
+    ${fact('Last used', lastUsed(key, nowMs))}
+    ${fact('Key id', copyable('key-id', record.id))}
+  </dl>`
 }
 
 /** As the audit log names the fields that an edit changed. */

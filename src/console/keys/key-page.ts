@@ -25,8 +25,8 @@ import {
   readRecentUse,
   recentUseText,
 } from '../usage/index.ts'
+import { facts } from './key-form.ts'
 import {
-  facts,
   isExpiring,
   type KeyPageParts,
   type KeyView,

@@ -3,21 +3,10 @@ import type { Config } from '../../config/schema/schema.ts'
 import { isKeyId } from '../../domain/id-form.ts'
 import { type KeyRecord, type KeyState, keyState, type StoredKey } from '../../domain/key/key-record.ts'
 import type { AuditEntry } from '../platform/audit/entries.ts'
-import {
-  actorName,
-  ago,
-  copyable,
-  fact,
-  type Html,
-  hintHtml,
-  html,
-  instantAndAgo,
-  lastUsed,
-} from '../platform/html/html.ts'
+import { ago, type Html, html } from '../platform/html/html.ts'
 import { notFound, requireWorkspace } from '../platform/html/page-request.ts'
 import { readParameter } from '../platform/http/request-context.ts'
 import type { UsageService } from '../usage/index.ts'
-import { restrictionFacts, textFacts } from './key-form.ts'
 import type { Registry } from './operations/registry.ts'
 import { EXPIRING_SOON_MS } from './search/key-query.ts'
 
@@ -107,22 +96,4 @@ export function expiryHtml(key: KeyView, nowMs: number): Html {
         ? html`<strong class="soon">${ago(expiresAtMs, nowMs)}</strong>`
         : ago(expiresAtMs, nowMs)
   }
-}
-
-/** @param creator name of the person who issued it; null if none is known */
-export function facts(key: KeyView, nowMs: number, creator: string | null): Html {
-  const { record } = key
-  return html`<dl class="facts">
-    ${textFacts(record)}
-    ${fact('Hint', hintHtml(record))}
-    ${fact('State', stateBadge(key))}
-    ${fact('Scopes', scopeList(record))}
-    ${restrictionFacts(record)}
-    ${fact('Created', html`${instantAndAgo(record.createdAtMs, nowMs)} by ${actorName(record.createdBy, creator)}`)}
-    ${fact(key.state === 'expired' ? 'Expired' : 'Expires', instantAndAgo(record.expiresAtMs, nowMs))}
-    ${record.suspendedAtMs === null ? null : fact('Suspended', instantAndAgo(record.suspendedAtMs, nowMs))}
-    ${record.revokedAtMs === null ? null : fact('Revoked', instantAndAgo(record.revokedAtMs, nowMs))}
-    ${fact('Last used', lastUsed(key, nowMs))}
-    ${fact('Key id', copyable('key-id', record.id))}
-  </dl>`
 }

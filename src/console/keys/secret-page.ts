@@ -11,7 +11,8 @@ import { ago, type Html, hintHtml, html, instant, nameHtml, secretCard } from '.
 import { type Frame, page } from '../platform/html/layout.ts'
 import { createFrame, FORM_NOTICES, notFound, sendPage } from '../platform/html/page-request.ts'
 import { keyPath, keysPath } from '../platform/html/paths.ts'
-import { facts, type KeyPageParts, type KeyView, viewAfter } from './key-view.ts'
+import { facts } from './key-form.ts'
+import { type KeyPageParts, type KeyView, viewAfter } from './key-view.ts'
 import {
   type ChangeProgress,
   changeSteps,

@@ -1,7 +1,13 @@
 import { entryList, filterForm, readFilterForm } from '../../../src/console/audit/pages.ts'
-import { BLANK_FORM, nameInput, restrictionInputs, textInputs } from '../../../src/console/keys/key-form.ts'
+import {
+  BLANK_FORM,
+  facts,
+  nameInput,
+  restrictionInputs,
+  textInputs,
+} from '../../../src/console/keys/key-form.ts'
 import { keyTable, readKeyList } from '../../../src/console/keys/key-list.ts'
-import { facts, type KeyView, stateBadge } from '../../../src/console/keys/key-view.ts'
+import { type KeyView, stateBadge } from '../../../src/console/keys/key-view.ts'
 import { type ChangeProgress, changeSteps } from '../../../src/console/keys/operations/change-progress.ts'
 import { stepDialog } from '../../../src/console/keys/step-pages.ts'
 import { AUDIT_ACTIONS, isAuditAction } from '../../../src/console/platform/audit/entries.ts'
@@ -171,5 +177,5 @@ function outcomes(): Html {
     announcedAtMs: NOW_MS + 4,
     gateways: { ...gateways, regions: [] },
   }
-  return changeSteps(progress)
+  return changeSteps(progress, null)
 }

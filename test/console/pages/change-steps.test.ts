@@ -29,7 +29,7 @@ test.each([
   ],
 ])('a page describes gateways that are %s', (_, gateways, words) => {
   const times = { committedAtMs: NOW_MS, announcedAtMs: NOW_MS + 7, announced: [] }
-  const lastStep = String(changeSteps({ ...times, gateways: { ...gateways, regions: [] } }))
+  const lastStep = String(changeSteps({ ...times, gateways: { ...gateways, regions: [] } }, null))
     .split('<li class=')
     .slice(3)
     .join()
@@ -70,14 +70,14 @@ test.each([
     [['done', 'Announced An earlier request announced it.']],
   ],
 ])('a page says of a change how far it came: %s', (_, progress, steps) => {
-  expect(stepsIn(changeSteps({ ...progress, gateways: null }))).toEqual(steps)
+  expect(stepsIn(changeSteps({ ...progress, gateways: null }, null))).toEqual(steps)
 })
 
 test.each([
   [ANNOUNCED, ['done', 'Announced']],
   [WAITING, ['waiting', expect.stringContaining(`Not all announced yet ${RETRIES}`)]],
 ])('a page says of many changes whether all are announced: %j', (announced, step) => {
-  expect(stepsIn(bulkSteps({ announced, gateways: null }))).toEqual([step])
+  expect(stepsIn(bulkSteps({ announced, gateways: null }, null))).toEqual([step])
 })
 
 test.each(['active', 'retiring', 'suspended', 'expired', 'revoked'] as const)(
@@ -111,7 +111,7 @@ test('a page names the regions of gateways, and gateways of none', () => {
   ]
   const announced = regions.map(({ name, announced }) => ({ region: name, announced }))
   const times = { committedAtMs: NOW_MS, announcedAtMs: null, announced }
-  const page = String(changeSteps({ ...times, gateways: { ...counts(4), regions } }))
+  const page = String(changeSteps({ ...times, gateways: { ...counts(4), regions } }, null))
   for (const words of [
     'The console cannot reach Redis in us and keeps retrying.',
     '<code>eu</code>: announced, confirmed by 2 of 2',

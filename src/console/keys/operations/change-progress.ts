@@ -177,7 +177,7 @@ function confirmationsJson(gateways: Confirmations | null) {
  */
 export function changeSteps(
   { committedAtMs, announced, announcedAtMs, gateways }: ChangeProgress,
-  watched: string | null = null,
+  watched: string | null,
 ): Html {
   return html`<ol class="steps card" id="progress"${refreshes(watched)}>
     ${committedAtMs === null ? null : step(true, 'Saved', exactInstant(committedAtMs))}
@@ -189,7 +189,7 @@ export function changeSteps(
 /** @param watched as of `changeSteps` */
 export function bulkSteps(
   { announced, gateways }: Pick<BulkProgress, 'announced' | 'gateways'>,
-  watched: string | null = null,
+  watched: string | null,
 ): Html {
   return html`<ol class="steps card" id="progress"${refreshes(watched)}>
     ${isAnnounced(announced) ? step(true, 'Announced', '') : step(false, 'Not all announced yet', notAnnouncedText(announced))}

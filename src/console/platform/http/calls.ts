@@ -89,7 +89,6 @@ function registerCalls(app: FastifyInstance, calls: readonly Call[]): void {
       url,
       config: { operation },
       handler: handle,
-      exposeHeadRoute: method === 'GET',
       ...(isProtected(call) ? { onRequest: requirePermission(call) } : {}),
       ...(admit === undefined ? {} : { onRequest: admit }),
       ...(schema === undefined ? {} : { schema }),

@@ -65,7 +65,6 @@ export function createConsoleServer(parts: ServerParts): FastifyInstance {
     https: parts.tls === null ? null : { ...HTTP_OPTIONS, ...parts.tls },
     bodyLimit: BODY_LIMIT_BYTES,
     requestTimeout: REQUEST_TIMEOUT_MS,
-    exposeHeadRoutes: true,
     return503OnClosing: false,
     routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH },
     schemaController: noSchemas,
