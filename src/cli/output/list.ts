@@ -42,14 +42,6 @@ export function limitOption(description: string): Option {
   return new Option('--limit <count>', description).argParser(wholeNumberTo(MAX_LISTED))
 }
 
-/** Only the items that are wanted, of each page. */
-export async function* filterItems<Item>(
-  pages: AsyncIterable<readonly Item[]>,
-  isWanted: (item: Item) => boolean,
-): AsyncGenerator<readonly Item[]> {
-  for await (const page of pages) yield page.filter(isWanted)
-}
-
 /** The first items. Once there are as many, no further page is asked for. */
 export async function* firstItems<Item>(
   pages: AsyncIterable<readonly Item[]>,

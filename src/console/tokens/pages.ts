@@ -99,21 +99,17 @@ function table(tokens: readonly AdminToken[], nowMs: number): Html {
   </table>`
 }
 
-const STATES = {
-  active: { label: 'Active', badge: 'active' },
-  expired: { label: 'Expired', badge: 'expired' },
-  revoked: { label: 'Revoked', badge: 'revoked' },
-} as const
+const STATE_LABELS = { active: 'Active', expired: 'Expired', revoked: 'Revoked' } as const
 
 function row(token: AdminToken, nowMs: number): Html {
   const { permissions, createdAtMs, createdBy, expiresAtMs } = token
   const problem = tokenProblem(token, nowMs)
-  const { label, badge } = STATES[problem ?? 'active']
+  const state = problem ?? 'active'
   const expires = html`${dateText(expiresAtMs)}${problem === null ? html`<br><span class="muted small">${ago(expiresAtMs, nowMs)}</span>` : null}`
   const codes = permissions.map(permission => html`<li><code>${permission}</code></li>`)
   return html`<tr${problem === null ? null : html` class="dead"`}>
     <th scope="row"><span class="breaks">${markInvisible(token.name)}</span> ${hintHtml(token)} <span class="small">${copyable(`id-${token.id}`, token.id)}</span></th>
-    ${cell('State', html`<span class="badge ${badge}">${label}</span>`)}
+    ${cell('State', html`<span class="badge ${state}">${STATE_LABELS[state]}</span>`)}
     ${cell('Permissions', html`<ul class="scopes">${codes}</ul>`)}
     ${cell('Workspaces', html`<span class="breaks">${workspacesText(token)}</span>`)}
     ${cell('Created', html`<span class="breaks">${dateText(createdAtMs)} by ${actorName(createdBy, null)}</span>`)}

@@ -65,12 +65,10 @@ const delivery = Type.Object(
 )
 
 const LIST_DELIVERIES = adminCall({
+  ...READS,
   id: 'listDeliveries',
-  method: 'GET',
   url: '/workspaces/:workspaceId/deliveries',
   operation: 'deliveries',
-  permission: 'keys:read',
-  workspaces: 'own',
   summary: 'Webhook deliveries of a workspace, newest first',
   query: pageQuery('msg'),
   response: pageSchema('deliveries', delivery),

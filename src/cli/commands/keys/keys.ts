@@ -11,7 +11,6 @@ import { keyColumns, keyFacts } from '../../output/key-text.ts'
 import {
   addListOptions,
   chooseOutputFormat,
-  filterItems,
   firstItems,
   type ListView,
   limitOption,
@@ -19,7 +18,7 @@ import {
   printList,
 } from '../../output/list.ts'
 import { factLines, paintFor, readSecret } from '../../output/terminal.ts'
-import { addEdit, addResume, addSuspend } from './edit.ts'
+import { addEdit, addSteps } from './edit.ts'
 import { addIssue, addRotate } from './issue.ts'
 import { addRevoke, addRevokeAll } from './revoke.ts'
 import { addExport, addImport, addSync } from './transfer.ts'
@@ -35,8 +34,7 @@ const COMMANDS = [
   addUsage,
   addEdit,
   addRotate,
-  addSuspend,
-  addResume,
+  addSteps,
   addRevoke,
   addRevokeAll,
   addSync,
@@ -187,20 +185,12 @@ async function findBySecret({ client, host }: AdminSession, format: OutputFormat
 }
 
 async function listByHint({ client, host }: AdminSession, format: OutputFormat, hint: string): Promise<void> {
-  const pages = readPages(client, { path: '/keys', query: { q: hint } }, keysResponse, page => page.keys)
-  const view = {
-    name: 'keys',
-    columns: keyColumns({ ofOneWorkspace: false }),
-    id: ({ id }: ShownKey) => id,
-    whenEmpty: `You can see no key with the hint ${hint}.`,
-  }
   // The text may also be in a name or description.
-  await printList(
-    host,
-    format,
-    view,
-    filterItems(pages, key => key.hint.includes(hint)),
+  const pages = readPages(client, { path: '/keys', query: { q: hint } }, keysResponse, page =>
+    page.keys.filter(key => key.hint.includes(hint)),
   )
+  const whenEmpty = `You can see no key with the hint ${hint}.`
+  await printList(host, format, { ...keyListView(undefined, true), whenEmpty }, pages)
 }
 
 const PATTERN_FORMATS = ['regex', 'gitleaks', 'trufflehog'] as const

@@ -1,5 +1,6 @@
 import { parse as parseForm } from 'node:querystring'
 import type { FastifyInstance } from 'fastify'
+import { percentDecoded } from '../../../domain/form/text.ts'
 import { hasBody } from '../../../http/request-boundaries.ts'
 import { asError } from '../../../observability/failure-log.ts'
 import { ApiError } from './api-error.ts'
@@ -118,12 +119,8 @@ export function readJsonText(bytes: Uint8Array): string {
 
 /** An octet of UTF-8 is percent-encoded or, in a form of a careless client, as it is. */
 function requireStorablePercents(text: string): void {
-  let decoded: string
-  try {
-    decoded = decodeURIComponent(text)
-  } catch {
-    throw new UnstorableText('A percent-encoded part is not UTF-8')
-  }
+  const decoded = percentDecoded(text)
+  if (decoded === null) throw new UnstorableText('A percent-encoded part is not UTF-8')
   if (decoded.includes('\0')) throw new UnstorableText('A percent-encoded part holds NUL')
 }
 
