@@ -22,53 +22,42 @@ export function readRegions(written: unknown, reading: Reading): RegionSettings[
 }
 
 function readRegion({ name, redis }: WrittenRegion, source: string, reading: Reading): RegionSettings {
-  const { sentinel = { urls: [] }, cluster = { urls: [] } } = redis
-  const url = readSecret(redis, 'url', `${source}.redis`, reading)
-  const password = readSecret(redis, 'password', `${source}.redis`, reading)
-  const sentinelPassword = readSecret(sentinel, 'password', `${source}.redis.sentinel`, reading)
-  if (redis.caFile !== undefined) reading.files.watch(redis.caFile)
+  const { sentinel = { urls: [] }, cluster = { urls: [] }, urlFile, passwordFile, ...rest } = redis
+  const { passwordFile: sentinelFile, ...sentinels }: NonNullable<typeof redis.sentinel> = sentinel
+  if (rest.caFile !== undefined) reading.files.watch(rest.caFile)
+  const at = `${source}.redis`
   return {
     name,
     redis: {
       ...REGION_REDIS_DEFAULTS,
-      ...givenTimes(redis),
-      ...(url === undefined ? {} : { url }),
-      ...(redis.username === undefined ? {} : { username: redis.username }),
-      ...(password === undefined ? {} : { password }),
-      ...(redis.caFile === undefined ? {} : { caFile: redis.caFile }),
+      ...rest,
+      ...readSecret('url', urlFile, rest, at, reading),
+      ...readSecret('password', passwordFile, rest, at, reading),
       sentinel: {
-        urls: sentinel.urls,
-        ...(sentinel.name === undefined ? {} : { name: sentinel.name }),
-        ...(sentinel.username === undefined ? {} : { username: sentinel.username }),
-        ...(sentinelPassword === undefined ? {} : { password: sentinelPassword }),
+        ...sentinels,
+        ...readSecret('password', sentinelFile, sentinels, `${at}.sentinel`, reading),
       },
       cluster,
     },
   }
 }
 
-function givenTimes({ commandTimeoutMs, connectTimeoutMs }: WrittenRegion['redis']) {
-  return {
-    ...(commandTimeoutMs === undefined ? {} : { commandTimeoutMs }),
-    ...(connectTimeoutMs === undefined ? {} : { connectTimeoutMs }),
-  }
-}
-
+/** @returns the secret that `file` has, if it is given and can be read: there is a problem otherwise */
 function readSecret(
-  values: Readonly<Record<string, unknown>>,
   name: 'url' | 'password',
+  file: string | undefined,
+  written: { readonly url?: string; readonly password?: string },
   source: string,
   { files, problems }: Reading,
-): string | undefined {
-  const [value, file] = [values[name], values[`${name}File`]]
-  if (typeof file !== 'string') return typeof value === 'string' ? value : undefined
+): { url?: string; password?: string } {
+  if (file === undefined) return {}
   const given = { source: `${source}.${name}File`, value: file }
-  if (value !== undefined) {
+  if (written[name] !== undefined) {
     problems.push({ ...given, problem: `is set twice: also as ${source}.${name}`, path: 'regions' })
   }
   const text = files.readText(given, file, 'regions')
   if (text === '') problems.push({ ...given, problem: 'names an empty file', path: 'regions' })
-  return text ?? undefined
+  return text === null ? {} : { [name]: text }
 }
 
 /** @returns one problem for each region that names no single Redis, or has another's name */
