@@ -1,3 +1,4 @@
+import { withinDeadline } from '../domain/clock.ts'
 import { describeError } from '../observability/control-logger.ts'
 
 /** What one check found. */
@@ -57,18 +58,13 @@ const LATE_ADVICE = 'check that the host name resolves, and that this machine is
 
 /** Never rejects: an error is what the check found. */
 export async function runCheck({ name, run }: Check): Promise<Examined> {
-  const deadline = Promise.withResolvers<never>()
-  const timer = setTimeout(
-    () => deadline.reject(new CheckFailure(`no result within ${CHECK_DEADLINE_MS / 1000} s`, LATE_ADVICE)),
-    CHECK_DEADLINE_MS,
-  )
   try {
-    return await Promise.race([run(), deadline.promise])
+    return await withinDeadline(run(), CHECK_DEADLINE_MS, () => {
+      throw new CheckFailure(`no result within ${CHECK_DEADLINE_MS / 1000} s`, LATE_ADVICE)
+    })
   } catch (error) {
     const advice = error instanceof CheckFailure ? error.advice : null
     return { finding: { check: name, isOk: false, found: describeError(error), advice } }
-  } finally {
-    clearTimeout(timer)
   }
 }
 

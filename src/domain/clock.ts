@@ -47,3 +47,13 @@ export const systemTimers: TurnTimers = {
     setImmediate(run)
   },
 }
+
+/**
+ * Waits no longer than so many ms, on a timer that ends with the wait.
+ * @param late what to return then; it may throw
+ */
+export function withinDeadline<T>(work: Promise<T>, deadlineMs: number, late: () => T): Promise<T> {
+  const { promise: expired, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, deadlineMs)
+  return Promise.race([work, expired.then(late)]).finally(() => clearTimeout(timer))
+}

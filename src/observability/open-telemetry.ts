@@ -18,6 +18,7 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from '@opentelemetry/sdk-trace'
+import { withinDeadline } from '../domain/clock.ts'
 import type { TierName } from '../domain/key/key-record.ts'
 import type { ProxySettings } from '../domain/proxy.ts'
 import { nodeAgentFor } from '../outgoing/node-agent.ts'
@@ -89,10 +90,9 @@ export class OpenTelemetryTracing implements Tracing {
   }
 
   async stop(): Promise<void> {
-    const deadline = new Promise<void>(resolve => setTimeout(resolve, STOP_TIMEOUT_MS).unref())
     // Spans that the collector does not accept are lost; that must not fail the shutdown.
     const sent = this.#provider.shutdown().catch(() => {})
-    await Promise.race([sent, deadline])
+    await withinDeadline(sent, STOP_TIMEOUT_MS, () => {})
   }
 }
 

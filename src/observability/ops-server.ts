@@ -4,7 +4,7 @@ import Fastify, {
   type FastifyReply,
   type FastifyRequest,
 } from 'fastify'
-import { systemClock } from '../domain/clock.ts'
+import { systemClock, withinDeadline } from '../domain/clock.ts'
 import { denialRow } from '../domain/denial.ts'
 import { rawResponse } from '../http/buffered-response.ts'
 import { type ConnectionFault, guardConnections } from '../http/guard-connections.ts'
@@ -17,7 +17,7 @@ import type { Metrics } from './metrics/metrics.ts'
 const LIMITS = { maxConnections: 100, maxConnectionsPerAddress: 32 }
 /** A connection that transfers no byte for this long is closed, and one whose request takes longer to arrive. */
 const STALL_TIMEOUT_MS = 10_000
-/** Deadline of the details in `/readyz`. */
+/** Of the details in `/readyz`: a database that hangs must not fail the probe, for which Kubernetes waits one second. */
 const DETAILS_DEADLINE_MS = 500
 
 /** How long a verifier may go without a new key: rotation waits longer before the key signs. */
@@ -31,15 +31,6 @@ export interface Health {
 
 /** The state of each dependency in one word, or of each of its regions by name, and a hash of the settings, for operators. */
 export type HealthDetails = Readonly<Record<string, string | Readonly<Record<string, string>>>>
-
-/** A database that hangs must not fail the probe, for which Kubernetes waits one second. */
-async function withinDeadline(details: Promise<HealthDetails>): Promise<object> {
-  const { promise: timedOut, resolve } = Promise.withResolvers<object>()
-  const deadline = setTimeout(() => resolve({ details: 'late' }), DETAILS_DEADLINE_MS)
-  return Promise.race([details.catch(() => ({ details: 'failed' })), timedOut]).finally(() =>
-    clearTimeout(deadline),
-  )
-}
 
 /** The server for probes and metrics, on a port of its own in every process. */
 export function createOpsServer(deps: {
@@ -70,7 +61,10 @@ export function createOpsServer(deps: {
   app.get('/livez', () => ({ status: 'ok' }))
   app.get('/readyz', async (_request, reply) => {
     const status = deps.health.state()
-    const details = await withinDeadline(deps.health.details())
+    const known = deps.health.details().catch(() => ({ details: 'failed' }))
+    const details = await withinDeadline<HealthDetails>(known, DETAILS_DEADLINE_MS, () => ({
+      details: 'late',
+    }))
     return reply.code(status === 'ready' ? 200 : 503).send({ status, ...details })
   })
   app.get('/metrics', async (_request, reply) => {

@@ -2,14 +2,13 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { createInterface } from 'node:readline'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { loadConfig } from '../config/load-config.ts'
 import type { Config } from '../config/schema/schema.ts'
 import { createInProcessAnnouncer } from '../console/announcing/announcer.ts'
 import type { Console } from '../console/app.ts'
 import { createOneTimeLink } from '../console/sign-in/one-time-link.ts'
-import { systemClock } from '../domain/clock.ts'
+import { systemClock, withinDeadline } from '../domain/clock.ts'
 import { SettingError, StartError } from '../domain/errors.ts'
 import { findRedisTopology } from '../domain/redis-address.ts'
 import { describeError } from '../observability/control-logger.ts'
@@ -64,7 +63,7 @@ export async function runDemo(
   const user = { ...DEMO_USER, ...(isSample ? { workspaceNames: WORKSPACE_NAMES } : {}) }
   const oneTimeLink = createOneTimeLink(user, systemClock, randomBytes)
   let gateway: GatewayRun | null = null
-  let introduced: Promise<void> | null = null
+  let introduced = new Promise<void>(() => {})
   // The console first, so that the gateway can report to it at once.
   const announcer = createInProcessAnnouncer(message => gateway?.invalidations.receive(message))
   const clock = new HistoryClock()
@@ -86,12 +85,12 @@ export async function runDemo(
     async () => {
       gateway = await startGateway(context)
       gateway.invalidations.subscribed()
-      introduced = gateway.introduced
+      introduced = gateway.introduced ?? introduced
       return gateway
     },
   ]
   const greet = async (addresses: Readonly<Record<string, string>>) => {
-    if (!(await settlesInTime(introduced, INTRODUCTION_DEADLINE_MS))) host.writeError(NOT_INTRODUCED)
+    await withinDeadline(introduced, INTRODUCTION_DEADLINE_MS, () => host.writeError(NOT_INTRODUCED))
     const moved = describeOtherPorts(flags, addresses)
     const facts = { atTerminal, moved, isSample, isOverSsh: environment['SSH_CONNECTION'] !== undefined }
     const text = await writeIntroduction(settings.config, addresses, { signInUrl: signInUrl(), ...facts })
@@ -125,16 +124,6 @@ async function introduce(host: Host, text: string): Promise<void> {
     const code = outputErrorCode(error)
     host.writeError(`The keys of the demo could not be written to standard output (${code}): stopping\n`)
     host.exit(EXIT.failure)
-  }
-}
-
-async function settlesInTime(event: Promise<void> | null, deadlineMs: number): Promise<boolean> {
-  const deadline = new AbortController()
-  const late = sleep(deadlineMs, false, { signal: deadline.signal }).catch(() => false)
-  try {
-    return await Promise.race([late, ...(event === null ? [] : [event.then(() => true)])])
-  } finally {
-    deadline.abort()
   }
 }
 

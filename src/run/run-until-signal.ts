@@ -6,7 +6,7 @@ import { printConfig } from '../config/print-config.ts'
 import { reloadable } from '../config/reloadable.ts'
 import type { Plane } from '../config/rules.ts'
 import type { Config } from '../config/schema/schema.ts'
-import { systemClock } from '../domain/clock.ts'
+import { systemClock, withinDeadline } from '../domain/clock.ts'
 import { findRedisTopology } from '../domain/redis-address.ts'
 import { describeCertificates, describeConfig, describeProcess } from '../observability/describe-process.ts'
 import { createLogger, LogSink, prettyLines } from '../observability/log-sink.ts'
@@ -246,22 +246,12 @@ async function drainAndStop(
   // The internal listener closes after a gateway in this process has sent its last report.
   const withInternal = planes.filter(({ internal }) => internal !== undefined)
   const others = planes.filter(({ internal }) => internal === undefined)
-  await withinDeadline(stopAll(others), logger)
+  const late = () => logger.warn({ timeoutMs: STOP_DEADLINE_MS }, 'stopping parts timed out')
+  await withinDeadline(stopAll(others), STOP_DEADLINE_MS, late)
   await drain.close(internalApps(planes))
   logger.info({ reason }, 'drained')
-  await withinDeadline(
-    stopAll(withInternal).then(() => ops.close()),
-    logger,
-  )
-}
-
-async function withinDeadline(stopped: Promise<unknown>, logger: Logger): Promise<void> {
-  const { promise: timedOut, resolve } = Promise.withResolvers<void>()
-  const deadline = setTimeout(() => {
-    logger.warn({ timeoutMs: STOP_DEADLINE_MS }, 'stopping parts timed out')
-    resolve()
-  }, STOP_DEADLINE_MS)
-  await Promise.race([stopped, timedOut]).finally(() => clearTimeout(deadline))
+  const stopped = stopAll(withInternal).then(() => ops.close())
+  await withinDeadline(stopped, STOP_DEADLINE_MS, late)
 }
 
 const FILE = new URL('../REVISION', import.meta.url)

@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { type Kysely, sql, type Transaction } from 'kysely'
 import type { Config } from '../../config/schema/schema.ts'
+import { withinDeadline } from '../../domain/clock.ts'
 import {
   isFinal,
   type KeyGrant,
@@ -362,19 +362,13 @@ interface RegionConnection {
 }
 
 async function untilReady({ region, connection }: RegionConnection): Promise<void> {
-  const ready = Promise.withResolvers<true>()
-  connection.on('ready', () => ready.resolve(true))
+  const ready = Promise.withResolvers<void>()
+  connection.on('ready', ready.resolve)
   // The connection reports failures by its own events, and reconnects.
   connection.connect().catch(() => {})
-  const late = new AbortController()
-  const isReady = await Promise.race([
-    ready.promise,
-    sleep(CONNECT_DEADLINE_MS, false, { signal: late.signal }).catch(() => false),
-  ])
-  late.abort()
-  if (!isReady) {
+  await withinDeadline(ready.promise, CONNECT_DEADLINE_MS, () => {
     throw new RedisUnreachable(`No answer from ${redisName(region)} within ${CONNECT_DEADLINE_MS / 1000} s`)
-  }
+  })
 }
 
 function redisName(region: string | null): string {

@@ -4,7 +4,7 @@ import type { OnReload } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import { readNamedFile } from '../../config/setting-files.ts'
 import { atMost } from '../../domain/bounded.ts'
-import type { Clock } from '../../domain/clock.ts'
+import { type Clock, withinDeadline } from '../../domain/clock.ts'
 import type { KeyGrant } from '../../domain/key/key-record.ts'
 import { type AssertionKey, type PublicAssertionKey, parseAssertionKey } from '../../domain/pem.ts'
 import { asError, FailureLog, type Log } from '../../observability/failure-log.ts'
@@ -262,7 +262,9 @@ export function createSigner(
     const beganMs = reports.monotonicMs()
     try {
       const signing = new SignJWT({ ...claims }).setProtectedHeader(header).sign(privateKey)
-      const assertion = await withinDeadline(signing, DEADLINE_MS)
+      const assertion = await withinDeadline(signing, DEADLINE_MS, () => {
+        throw new Error(`not signed within ${DEADLINE_MS} ms`)
+      })
       reports.signed.inc()
       reports.seconds.observe((reports.monotonicMs() - beganMs) / 1000)
       reports.failures.succeeded()
@@ -273,12 +275,4 @@ export function createSigner(
       throw error
     }
   }
-}
-
-/** @throws if the signature takes longer; a late one is dropped */
-export async function withinDeadline(signing: Promise<string>, deadlineMs: number): Promise<string> {
-  const { promise: expired, reject } = Promise.withResolvers<string>()
-  const error = new Error(`not signed within ${deadlineMs} ms`)
-  const deadline = setTimeout(() => reject(error), deadlineMs)
-  return Promise.race([signing, expired]).finally(() => clearTimeout(deadline))
 }
