@@ -5,6 +5,7 @@ import {
   asByteString,
   type BufferedResponse,
   bufferedResponse,
+  OWN_JSON_FIELDS,
   rawResponse,
   toByteString,
   toFieldList,
@@ -27,11 +28,7 @@ export function createPermittedHandler(forward: Forward): Responder['handlePermi
   }
 }
 
-const FIELDS = toFieldList({
-  'content-type': 'application/json; charset=utf-8',
-  'cache-control': 'no-store',
-  'x-content-type-options': 'nosniff',
-})
+const FIELDS = toFieldList(OWN_JSON_FIELDS)
 
 /** A grant never changes: a new version of its record is another one. */
 const DESCRIPTIONS = new WeakMap<KeyGrant, BufferedResponse>()
@@ -110,9 +107,7 @@ export function createErrorResponse({ reason, detail, scope, retryAfterSeconds }
   return {
     status: row.status,
     headers: {
-      'content-type': 'application/json; charset=utf-8',
-      'cache-control': 'no-store',
-      'x-content-type-options': 'nosniff',
+      ...OWN_JSON_FIELDS,
       ...row.headers,
       ...(row.challenge === undefined
         ? {}

@@ -10,6 +10,13 @@ export interface BufferedResponse {
   readonly body: ByteString | Buffer
 }
 
+/** Of each JSON response that the process makes itself. */
+export const OWN_JSON_FIELDS = {
+  'content-type': 'application/json; charset=utf-8',
+  'cache-control': 'no-store',
+  'x-content-type-options': 'nosniff',
+}
+
 /** @returns alternating names and values */
 export function toFieldList(headers: Readonly<Record<string, string>>): readonly string[] {
   return Object.entries(headers).flat()

@@ -9,6 +9,7 @@ import {
   flushInBatch,
   handOver,
   NO_BYTES,
+  OWN_JSON_FIELDS,
   toByteString,
   toFieldList,
   writeBuffered,
@@ -90,15 +91,9 @@ export function rejectionResponse(
   retryAfter: string | null,
   body: Buffer | null,
 ): BufferedResponse {
-  const fields = retryAfter === null ? REJECTION_HEADERS : { ...REJECTION_HEADERS, 'retry-after': retryAfter }
+  const fields = retryAfter === null ? OWN_JSON_FIELDS : { ...OWN_JSON_FIELDS, 'retry-after': retryAfter }
   const rejection = readRejection(body, headers['content-encoding'])
   return bufferedResponse(statusCode, toFieldList(fields), toByteString(JSON.stringify(rejection)))
-}
-
-const REJECTION_HEADERS = {
-  'content-type': 'application/json; charset=utf-8',
-  'cache-control': 'no-store',
-  'x-content-type-options': 'nosniff',
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { FastifyError, FastifySchema, FastifySchemaValidationError } from 'fastify'
-import { rawResponse } from '../../../http/buffered-response.ts'
+import { OWN_JSON_FIELDS, rawResponse } from '../../../http/buffered-response.ts'
 import type { ConnectionFault } from '../../../http/guard-connections.ts'
 import {
   AuditWriteError,
@@ -134,11 +134,6 @@ const FAULT_RESPONSES: Record<ConnectionFault, readonly [status: number, code: s
 /** The response to bytes that never become a request. @param cause in place of the general text */
 export function explainFault(fault: ConnectionFault, requestId: string, cause?: string): string {
   const [status, code, text] = FAULT_RESPONSES[fault]
-  const headers = {
-    'content-type': 'application/json; charset=utf-8',
-    'cache-control': 'no-store',
-    'x-content-type-options': 'nosniff',
-    'x-request-id': requestId,
-  }
+  const headers = { ...OWN_JSON_FIELDS, 'x-request-id': requestId }
   return rawResponse(status, headers, JSON.stringify({ code, error: cause ?? text }))
 }
