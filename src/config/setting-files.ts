@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { errorCode, SettingError } from '../domain/errors.ts'
+import { requireAuthorities, requirePair } from '../domain/pem.ts'
 import type { ConfigProblem } from './config-error.ts'
 import type { GivenValue } from './settings.ts'
 
@@ -89,4 +90,33 @@ export function readNamedFile(file: string, setting: string): string {
   } catch (error) {
     throw new SettingError(`${setting} names a file that cannot be read: ${fileErrorText(error)}`)
   }
+}
+
+/** What a TLS connection trusts: nothing of its own if no file is named. @throws SettingError if the file holds no certificate */
+export function readAuthorities(file: string | undefined, setting: string): { readonly ca?: string } {
+  if (file === undefined) return {}
+  const ca = readNamedFile(file, setting)
+  requireAuthorities(ca, setting)
+  return { ca }
+}
+
+interface CertificateFiles {
+  readonly certFile?: string | undefined
+  readonly keyFile?: string | undefined
+}
+
+/**
+ * By what one end of a TLS connection proves who it is; null if no files are named.
+ * @param section of the settings that name them
+ * @throws StartError if they cannot be used together
+ */
+export function readCertificate(
+  { certFile, keyFile }: CertificateFiles,
+  section: string,
+): { readonly cert: string; readonly key: string } | null {
+  if (certFile === undefined || keyFile === undefined) return null
+  const cert = readNamedFile(certFile, `${section}.certFile`)
+  const key = readNamedFile(keyFile, `${section}.keyFile`)
+  requirePair(cert, key, `${section}.certFile`)
+  return { cert, key }
 }

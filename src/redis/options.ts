@@ -1,9 +1,8 @@
 import type { ConnectionOptions } from 'node:tls'
 import type { RedisOptions as IoredisOptions } from 'ioredis'
 import type { RegionSettings } from '../config/schema/schema.ts'
-import { readNamedFile } from '../config/setting-files.ts'
+import { readAuthorities } from '../config/setting-files.ts'
 import { percentDecoded } from '../domain/form/text.ts'
-import { requireAuthorities } from '../domain/pem.ts'
 import { findRedisTopology, isEncryptedRedis, type RedisTopology } from '../domain/redis-address.ts'
 
 export type RedisSettings = RegionSettings['redis']
@@ -107,10 +106,7 @@ export function sentinelAccess(settings: RedisSettings): Access {
 function readTls(topology: RedisTopology, { caFile }: RedisSettings): ConnectionOptions | null {
   const urls = topology.kind === 'standalone' ? [topology.url] : topology.urls
   if (!urls.some(isEncryptedRedis)) return null
-  if (caFile === undefined) return {}
-  const ca = readNamedFile(caFile, 'redis.caFile')
-  requireAuthorities(ca, 'redis.caFile')
-  return { ca }
+  return readAuthorities(caFile, 'redis.caFile')
 }
 
 /** For commands that people run: a slow answer is an answer, while `redis.commandTimeoutMs` suits requests that wait. */

@@ -292,6 +292,13 @@ test('a key that expires after a thousand others with their events has its own a
   expect(event?.type).toBe('key.expiring')
 })
 
+test('a file of authorities without a certificate is refused: it would trust no receiver', () => {
+  const wrong = { ...webhook(), caFile: import.meta.filename, timeoutMs: 2_000 }
+  expect(() => createOperatorChannel(wrong, NO_PROXIES)).toThrow(
+    'console.webhook.caFile: the file contains no PEM certificate',
+  )
+})
+
 test('the page shows how to verify a message, in code that works', async () => {
   const page = readFileSync(new URL('../../docs/webhooks.md', import.meta.url), 'utf8')
   const [, code = ''] = /^```js\n([\s\S]*?)^```$/m.exec(page) ?? []

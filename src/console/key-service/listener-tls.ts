@@ -4,8 +4,7 @@ import { createSecureContext, type TLSSocket } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
 import type { OnReload, PrepareReload } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
-import { readNamedFile } from '../../config/setting-files.ts'
-import { requireAuthorities, requirePair } from '../../domain/pem.ts'
+import { readAuthorities, readCertificate } from '../../config/setting-files.ts'
 import { peerName } from '../../http/connection-limit.ts'
 
 type TlsFiles = Config['console']['internal']['tls']
@@ -78,17 +77,10 @@ export function watchTls(app: FastifyInstance, onReload: OnReload<TlsFiles>, han
   })
 }
 
-function readMaterial({ certFile, keyFile, clientCaFile }: TlsFiles) {
-  if (certFile === undefined || keyFile === undefined) return null
-  const [cert, key] = [
-    readNamedFile(certFile, 'console.internal.tls.certFile'),
-    readNamedFile(keyFile, 'console.internal.tls.keyFile'),
-  ]
-  requirePair(cert, key, 'console.internal.tls.certFile')
-  if (clientCaFile === undefined) return { cert, key }
-  const ca = readNamedFile(clientCaFile, 'console.internal.tls.clientCaFile')
-  requireAuthorities(ca, 'console.internal.tls.clientCaFile')
-  return { cert, key, ca }
+function readMaterial(files: TlsFiles) {
+  const certificate = readCertificate(files, 'console.internal.tls')
+  if (certificate === null) return null
+  return { ...certificate, ...readAuthorities(files.clientCaFile, 'console.internal.tls.clientCaFile') }
 }
 
 /** Node reports a rejected certificate only as a reset; the socket has the reason. */

@@ -1,11 +1,10 @@
 import { createPublicKey, type KeyObject } from 'node:crypto'
 import { type OnReload, reloadable } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
-import { readNamedFile } from '../../config/setting-files.ts'
+import { readAuthorities, readNamedFile } from '../../config/setting-files.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { SettingError } from '../../domain/errors.ts'
 import { isJsonObject, parseJson } from '../../domain/form/json.ts'
-import { requireAuthorities } from '../../domain/pem.ts'
 import type { ProxySettings } from '../../domain/proxy.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import { asError, FailureLog } from '../../observability/failure-log.ts'
@@ -179,11 +178,9 @@ export function createKeyFetcher(
 
 /** @throws if the file holds no certificate */
 function createClient({ caFile, timeoutMs }: GithubSettings, proxies: ProxySettings): OutgoingClient {
-  const ca = caFile === undefined ? undefined : readNamedFile(caFile, 'leaks.github.caFile')
-  if (ca !== undefined) requireAuthorities(ca, 'leaks.github.caFile')
   return new OutgoingClient({
     proxies,
-    ca,
+    ...readAuthorities(caFile, 'leaks.github.caFile'),
     connectTimeoutMs: timeoutMs,
     connections: 1,
     maxResponseSize: MAX_BYTES,

@@ -2,9 +2,8 @@ import { compactVerify, createRemoteJWKSet, customFetch, errors } from 'jose'
 import * as oidc from 'openid-client'
 import type { RequestInit } from 'undici'
 import type { Config } from '../../config/schema/schema.ts'
-import { readNamedFile } from '../../config/setting-files.ts'
+import { readAuthorities } from '../../config/setting-files.ts'
 import type { Clock } from '../../domain/clock.ts'
-import { requireAuthorities } from '../../domain/pem.ts'
 import type { ProxySettings } from '../../domain/proxy.ts'
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import { OutgoingClient } from '../../outgoing/outgoing-client.ts'
@@ -233,11 +232,9 @@ function createProviderFetch(
   { caFile, timeoutMs }: { readonly caFile?: string | undefined; readonly timeoutMs: number },
   proxies: ProxySettings,
 ): ProviderFetch {
-  const ca = caFile === undefined ? undefined : readNamedFile(caFile, 'console.oidc.caFile')
-  if (ca !== undefined) requireAuthorities(ca, 'console.oidc.caFile')
   const client = new OutgoingClient({
     proxies,
-    ca,
+    ...readAuthorities(caFile, 'console.oidc.caFile'),
     connectTimeoutMs: timeoutMs,
     headersTimeout: timeoutMs,
     bodyTimeout: timeoutMs,

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { neverReloads, type OnReload, reloadable } from '../../config/reloadable.ts'
-import { readNamedFile } from '../../config/setting-files.ts'
+import { readAuthorities } from '../../config/setting-files.ts'
 import { NO_PROXIES, type ProxySettings } from '../../domain/proxy.ts'
 import { ProxyError } from '../../outgoing/connect.ts'
 import { OutgoingClient } from '../../outgoing/outgoing-client.ts'
@@ -86,14 +86,15 @@ interface Access {
   readonly secret: string
 }
 
-/** @throws if the secret was removed or the CA file cannot be read */
+/** @throws if the secret was removed or the CA file cannot be used */
 function readAccess(
   { secret, caFile }: Partial<OperatorWebhook>,
   { proxies, timeoutMs }: { readonly proxies: ProxySettings; readonly timeoutMs: number },
 ): Access {
   if (secret === undefined) throw new Error('console.webhook.secret: is required with console.webhook.url')
-  const ca = caFile === undefined ? undefined : readNamedFile(caFile, 'console.webhook.caFile')
-  return { secret, client: new OutgoingClient({ proxies, ca, connectTimeoutMs: timeoutMs, connections: 4 }) }
+  const authorities = readAuthorities(caFile, 'console.webhook.caFile')
+  const options = { proxies, connectTimeoutMs: timeoutMs, connections: 4 }
+  return { secret, client: new OutgoingClient({ ...authorities, ...options }) }
 }
 
 /** For the delivery log. It holds no internal address. */

@@ -1,8 +1,7 @@
 import { type buildConnector, Pool } from 'undici'
 import { neverReloads, type OnReload, reloadable } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
-import { readNamedFile } from '../../config/setting-files.ts'
-import { requireAuthorities, requirePair } from '../../domain/pem.ts'
+import { readAuthorities, readCertificate } from '../../config/setting-files.ts'
 import { REGION_HEADER } from '../../domain/region.ts'
 import { createConnector } from '../../outgoing/connect.ts'
 
@@ -148,27 +147,8 @@ export class KeyServiceClient {
 }
 
 function connectorFor({ tls, timeoutMs }: KeyServiceSettings): buildConnector.connector {
-  return createConnector({ ...authoritiesIn(tls), ...clientCertificateIn(tls), timeout: timeoutMs })
-}
-
-function authoritiesIn({ caFile }: KeyServiceSettings['tls']): { ca?: string } {
-  if (caFile === undefined) return {}
-  const ca = readNamedFile(caFile, 'keyService.tls.caFile')
-  requireAuthorities(ca, 'keyService.tls.caFile')
-  return { ca }
-}
-
-function clientCertificateIn({ certFile, keyFile }: KeyServiceSettings['tls']): {
-  cert?: string
-  key?: string
-} {
-  if (certFile === undefined || keyFile === undefined) return {}
-  const [cert, key] = [
-    readNamedFile(certFile, 'keyService.tls.certFile'),
-    readNamedFile(keyFile, 'keyService.tls.keyFile'),
-  ]
-  requirePair(cert, key, 'keyService.tls.certFile')
-  return { cert, key }
+  const authorities = readAuthorities(tls.caFile, 'keyService.tls.caFile')
+  return createConnector({ ...authorities, ...readCertificate(tls, 'keyService.tls'), timeout: timeoutMs })
 }
 
 /** Leaving the loop early destroys the body, and with it the connection. */

@@ -1,10 +1,8 @@
 import type { Socket } from 'node:net'
-import type { ConnectionOptions } from 'node:tls'
 import { type buildConnector, Client, type Dispatcher } from 'undici'
 import type { Config } from '../../config/schema/schema.ts'
-import { readNamedFile } from '../../config/setting-files.ts'
+import { readAuthorities, readCertificate } from '../../config/setting-files.ts'
 import { withoutBrackets } from '../../domain/form/address.ts'
-import { requireAuthorities, requirePair } from '../../domain/pem.ts'
 import { type Address, type ConnectDeps, connectToUpstream } from './connector.ts'
 import { type SocketConnector, socketConnector } from './upstream-socket.ts'
 
@@ -121,26 +119,13 @@ export class UpstreamClient {
   }
 }
 
-/** Always verifies TLS certificates: no setting disables it. */
+/** Always verifies TLS certificates: no setting disables it. @throws if a file holds no usable certificate or key */
 export function buildUpstreamConnector({ url, connectTimeoutMs, tls }: UpstreamSettings): SocketConnector {
-  return socketConnector(withoutBrackets(new URL(url).hostname), connectTimeoutMs, readTls(tls))
+  return socketConnector(withoutBrackets(new URL(url).hostname), connectTimeoutMs, {
+    ...readAuthorities(tls.caFile, 'upstream.tls.caFile'),
+    ...readCertificate(tls, 'upstream.tls'),
+  })
 }
-
-/** @throws if a file holds no usable certificate or key */
-function readTls({ caFile, certFile, keyFile }: UpstreamSettings['tls']): TlsMaterial {
-  const read = (file: string | undefined, name: string) =>
-    file === undefined ? undefined : readNamedFile(file, `upstream.tls.${name}`)
-  const [ca, cert, key] = [read(caFile, 'caFile'), read(certFile, 'certFile'), read(keyFile, 'keyFile')]
-  if (ca !== undefined) requireAuthorities(ca, 'upstream.tls.caFile')
-  if (cert !== undefined && key !== undefined) requirePair(cert, key, 'upstream.tls.certFile')
-  return {
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-  }
-}
-
-type TlsMaterial = Pick<ConnectionOptions, 'ca' | 'cert' | 'key'>
 
 function trackingConnector(
   connection: Connection,

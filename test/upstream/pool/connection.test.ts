@@ -127,7 +127,7 @@ describe('the files of TLS are read at the start, and an error names the setting
     buildUpstreamConnector({ ...DEFAULT_SETTINGS, url: 'https://files.test', tls })
 
   test.each(['caFile', 'certFile', 'keyFile'])('%s cannot be read', name => {
-    expect(() => build({ [name]: '/missing' })).toThrow(
+    expect(() => build({ caFile, certFile, keyFile, [name]: '/missing' })).toThrow(
       `upstream.tls.${name} names a file that cannot be read`,
     )
   })
