@@ -66,7 +66,8 @@ export interface ChartSpan extends RangeRow {
 /** The span that was asked for; in place of a custom one that is wrong, the default. */
 export function chartSpan(asked: ChartRange, nowMs: number): ChartSpan {
   const custom = asked.name === CUSTOM ? customRange(asked, nowMs) : null
-  const name = asked.name === CUSTOM && custom === null ? '24h' : asked.name
+  const isWrong = asked.name === CUSTOM && custom === null
+  const name = isWrong ? '24h' : asked.name
   const row = custom ?? presetRange(name === CUSTOM ? '24h' : name, nowMs)
   const { step, from, until } = row.range
   return {
@@ -78,7 +79,7 @@ export function chartSpan(asked: ChartRange, nowMs: number): ChartSpan {
     },
     bounds: { from: isoDay(oldestBucket('usage_days', nowMs) * DAY_MS), to: isoDay(nowMs) },
     isOpen: bucketStartMs(step, until) > nowMs,
-    problem: asked.name === CUSTOM && custom === null ? CUSTOM_EXPECTED : null,
+    problem: isWrong ? CUSTOM_EXPECTED : null,
   }
 }
 
@@ -111,17 +112,9 @@ function customRange(
     const range = { step: 'hour', from: first * DAY_HOURS, until } as const
     return { ...CHART_RANGES['24h'], label, range, barsPerTick: 6 * days }
   }
-  const { bar, pointsPerBar } = CHART_RANGES[days <= CUSTOM_DAYS_SHOWN ? '30d' : '400d']
-  const barsPerTick = Math.ceil(days / pointsPerBar / 3)
-  return {
-    label,
-    bar,
-    pointsPerBar,
-    barsPerTick,
-    step: 'day',
-    points: days,
-    range: { step: 'day', from: first, until: last + 1 },
-  }
+  const row = CHART_RANGES[days <= CUSTOM_DAYS_SHOWN ? '30d' : '400d']
+  const barsPerTick = Math.ceil(days / row.pointsPerBar / 3)
+  return { ...row, label, barsPerTick, points: days, range: { step: 'day', from: first, until: last + 1 } }
 }
 
 /** @returns null for what is no date */

@@ -221,16 +221,8 @@ async function replay(
   )
   const findDigest = ({ id }: KeyRecord) => keys.find(key => key.record.id === id)?.digest ?? ''
   const old = replaced === null ? null : { record: replaced, digest: findDigest(replaced) }
-  const nothing = { secret: null, changed: false, committedAtMs: null, announcedAtMs: null }
-  return {
-    kind: 'done',
-    record,
-    replaced: old,
-    ...nothing,
-    digest: findDigest(record),
-    announced,
-    replayed: true,
-  }
+  const repeated = { secret: null, changed: false, committedAtMs: null, announcedAtMs: null, replayed: true }
+  return { kind: 'done', record, replaced: old, digest: findDigest(record), announced, ...repeated }
 }
 
 const OPERATIONS = [
