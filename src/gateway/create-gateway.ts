@@ -11,12 +11,12 @@ import type { RateLimits } from '../limits/rate-limiter.ts'
 import type { AccessLog } from '../observability/access-log.ts'
 import { limitListener } from '../observability/limit-listener.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
+import type { Tracing } from '../observability/request-observation.ts'
 import {
   createWorkspaceRequestCounts,
   type RecordUsage,
   RequestObserver,
 } from '../observability/request-observer.ts'
-import type { Tracing } from '../observability/tracing.ts'
 import type { Assertions } from '../upstream/assertion/assertions.ts'
 import type { Deny } from '../upstream/client-request.ts'
 import { createForward, type Forward } from '../upstream/forward.ts'

@@ -23,7 +23,7 @@ import type { TierName } from '../domain/key/key-record.ts'
 import type { ProxySettings } from '../domain/proxy.ts'
 import { nodeAgentFor } from '../outgoing/node-agent.ts'
 import type { FailureLog } from './failure-log.ts'
-import type { RequestTrace, TracedRequest, Tracing, TrustsParent } from './tracing.ts'
+import type { RequestTrace, TracedRequest, Tracing, TrustsParent } from './request-observation.ts'
 
 const EXPORT_TIMEOUT_MS = 5_000
 const STOP_TIMEOUT_MS = 3_000

@@ -17,8 +17,7 @@ import {
   type Metrics,
   REJECTION_REASONS,
 } from './metrics/metrics.ts'
-import type { RequestObservation } from './request-observation.ts'
-import { readTraceId, type Tracing } from './tracing.ts'
+import { type RequestObservation, readTraceId, type Tracing } from './request-observation.ts'
 
 /** Methods that keep their name in logs and traces. */
 const METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'POST'])

@@ -21,7 +21,7 @@ import { readBearerKey } from '../../src/gateway/credentials.ts'
 import { chooseRequestId, readHead } from '../../src/gateway/request-head.ts'
 import { buildForwarded } from '../../src/http/client-address.ts'
 import { readBatch, readSingle } from '../../src/keys/tiers/key-service-store.ts'
-import { readTraceId } from '../../src/observability/tracing.ts'
+import { readTraceId } from '../../src/observability/request-observation.ts'
 import { isValidHead } from '../../src/upstream/pool/exchange.ts'
 import { readRejection } from '../../src/upstream/respond.ts'
 import {

@@ -2,7 +2,7 @@ import { Socket } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { Config } from '../../src/config/schema/schema.ts'
 import { OpenTelemetryTracing } from '../../src/observability/open-telemetry.ts'
-import type { TracedRequest } from '../../src/observability/tracing.ts'
+import type { TracedRequest } from '../../src/observability/request-observation.ts'
 import { parentTrust } from '../../src/run/run-gateway.ts'
 
 const PROXY = '10.1.2.3'

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from 'vitest'
-import type { RequestTrace } from '../../../src/observability/tracing.ts'
+import type { RequestTrace } from '../../../src/observability/request-observation.ts'
 import { UpstreamFailure } from '../../../src/upstream/pool/failure.ts'
 import { ForwardHere, turn } from '../../support/forward-here.ts'
 import { metricValue } from '../../support/metric-value.ts'
