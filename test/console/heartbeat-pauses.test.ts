@@ -31,6 +31,7 @@ function started(roundTrip: RoundTrip | null = null) {
     },
   }
   const outbox = {
+    verified: { mark: '', untilMs: Number.POSITIVE_INFINITY },
     hasCaughtUp: () => state.hasCaughtUp,
     requestDrainOfPending: ({ isLate }: { isLate: boolean }) =>
       void state.drains.push(isLate ? 'late' : 'pending'),

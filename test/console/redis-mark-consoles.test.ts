@@ -145,6 +145,44 @@ describe('two consoles of one database', () => {
     expect(hasRevoked(b, digest)).toBe(true)
   })
 
+  test('that use different ones: what the earlier one announces once it knows of the later one stays pending', async () => {
+    const [old, next] = [new Marked(), new Marked()]
+    const a = start('a', old)
+    await letSecondsPass(2)
+    const key = someKey()
+    await insert(repository, key)
+    await replace(repository, revoked(key))
+    const { promise, resolve } = Promise.withResolvers<void>()
+    a.announcer.stalled = promise
+    await letPass(300)
+    const b = start('b', next)
+    await letPass(300)
+    a.announcer.stalled = null
+    resolve()
+    await letPass(0)
+    expect(hasRevoked(a, key.digest)).toBe(true)
+    await letSecondsPass(4)
+    expect(hasRevoked(b, key.digest)).toBe(true)
+  })
+
+  test('one of which does not know its Redis yet answers no change as announced', async () => {
+    const redis = new Marked()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const { read } = redis
+    redis.read = async () => {
+      await promise
+      return await read()
+    }
+    const a = start('a', redis)
+    const revoking = revokeBy(a)
+    await letSecondsPass(2)
+    const { digest, announced } = await revoking
+    expect({ announced, isThere: hasRevoked(a, digest) }).toEqual({ announced: false, isThere: false })
+    resolve()
+    await letPass(0)
+    expect(hasRevoked(a, digest)).toBe(true)
+  })
+
   test('that use different ones: the later one announces, and the earlier one sends no heartbeats', async () => {
     const [old, next] = [new Marked(), new Marked()]
     const a = start('a', old)
@@ -169,10 +207,14 @@ describe('two consoles of one database', () => {
     await b.stop()
     await letSecondsPass(100)
     expect(hasRevoked(a, digest)).toBe(false)
-    await letSecondsPass(100)
-    expect(hasRevoked(a, digest)).toBe(true)
     const before = a.heartbeats()
-    await letSecondsPass(1)
+    a.announcer.refusesWrites = true
+    await letSecondsPass(100)
+    expect(old.isComplete).toBe(false)
+    expect(a.heartbeats()).toBe(before)
+    a.announcer.refusesWrites = false
+    await letSecondsPass(10)
+    expect(hasRevoked(a, digest)).toBe(true)
     expect(a.heartbeats()).toBeGreaterThan(before)
   })
 })

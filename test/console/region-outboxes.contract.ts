@@ -50,6 +50,25 @@ export function describeRegionOutboxes(name: string, freshUrl: () => Promise<str
       expect(await pending('us')).toEqual([[key.digest, 1]])
     })
 
+    test('are emptied of what the marked Redis has, also where deletions share a statement', async () => {
+      await register('eu')
+      const [former, now] = [await insert(repository, someKey()), await insert(repository, someKey())]
+      if (former === null || now === null) throw new Error('The hint of the key is taken')
+      const outbox = repository.pendingIn('eu')
+      for (const [from, to] of [
+        ['', 'former'],
+        ['former', 'now'],
+      ] as const)
+        await outbox.claimMark(from, to)
+      await Promise.all([
+        outbox.deletePendingChanges([former], 'former'),
+        outbox.deletePendingChanges([now], 'now'),
+      ])
+      expect(await pending('eu')).toEqual([[former.digest, 1]])
+      await outbox.deletePendingChanges([former])
+      expect(await outbox.countPending()).toBe(1)
+    })
+
     test('get every change of a transaction with thousands, more than fit into one statement', async () => {
       const regions = ['asia', 'eu', 'us']
       const changes = Array.from({ length: 2_001 }, (_, index) => ({

@@ -5,6 +5,7 @@ import type { Announcer, MessageEncoder } from './announcer.ts'
 import { OtherMark } from './mark-rows.ts'
 import type { Outbox } from './outbox.ts'
 import type { PendingChanges } from './outbox-rows.ts'
+import type { Verified } from './redis-mark.ts'
 
 const { heartbeatPeriodMs, maxPendingMs } = REVOCATION_TIMING
 
@@ -42,9 +43,10 @@ export function startHeartbeats(parts: HeartbeatParts): () => void {
     if (publishing > (ROUND_TRIPS_OF_A_HEARTBEAT * (parts.roundTrip?.ms ?? 0)) / heartbeatPeriodMs) return
     publishing++
     let cause: unknown
-    const reason = await publishHeartbeat(parts).catch((error: unknown) => {
+    const { verified } = parts.outbox
+    const reason = await publishHeartbeat(parts, verified).catch((error: unknown) => {
       cause = error
-      if (error instanceof OtherMark) parts.outbox.doubtMark()
+      if (error instanceof OtherMark) parts.outbox.doubt(verified)
       // Redis may answer again on the same connection, while changes of earlier keys are not all in the outbox.
       else if (!parts.outbox.hasCaughtUp()) parts.outbox.requestDrainUnlessWaiting()
       return 'failed' as const
@@ -69,29 +71,29 @@ type PauseReason =
   | 'not_caught_up'
   | 'failed'
 
-async function publishHeartbeat({
-  announcer,
-  repository,
-  outbox,
-  clock,
-  messages,
-  roundTrip = null,
-}: HeartbeatParts): Promise<PauseReason | null> {
+async function publishHeartbeat(
+  { announcer, repository, outbox, clock, messages, roundTrip = null }: HeartbeatParts,
+  verified: Verified | null,
+): Promise<PauseReason | null> {
   if (announcer.state() === 'off') return null
   if (announcer.state() === 'down') return 'not_connected'
   if (announcer.state() === 'failed') return 'redis_failed'
   const allowedMs = maxPendingMs + ROUND_TRIPS_OF_A_CHANGE * (roundTrip?.ms ?? 0)
+  if (verified === null) {
+    outbox.requestDrainUnlessWaiting()
+    return 'not_caught_up'
+  }
   // Another console may have announced a change to a server that replaced this one, and deleted it from the outbox.
   const askedAtMs = clock.monotonicMs()
   if (!(await announcer.confirm()) || clock.monotonicMs() - askedAtMs > allowedMs) return 'not_confirmed'
   // Stamped before the query: where the database is slow, an earlier state must not count as the present one.
   const heartbeat = messages.heartbeat()
-  const pending = await repository.pendingSpan(outbox.mark)
+  const pending = await repository.pendingSpan(verified.mark)
   const isLate = !isAllAnnounced(pending, clock.wallMs(), allowedMs)
   if (pending !== null) outbox.requestDrainOfPending({ isLate })
   if (isLate) return 'change_undelivered'
   // Checked last: Redis may have reconnected during the query.
-  if (!outbox.hasCaughtUp()) {
+  if (outbox.verified !== verified || !outbox.hasCaughtUp()) {
     outbox.requestDrainUnlessWaiting()
     return 'not_caught_up'
   }

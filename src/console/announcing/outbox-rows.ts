@@ -59,22 +59,19 @@ export function createOutboxes({ database, consoleId, now }: OutboxRowsParts) {
     findPendingChanges: (digest: string) => findPendingChanges(reader, region, digest),
     /**
      * Times of the oldest and the newest pending change; null if there is none.
-     * @param mark of the Redis that the caller announces to; null: not compared
+     * @param mark of the Redis that the caller announces to; default: none is marked
      * @throws if the region is not registered, or not all its keys are requeued: changes may be missing from its outbox.
      *   OtherMark if changes are announced to another Redis
      */
-    pendingSpan: (mark: string | null = null) => pendingSpan(announcing, region, mark),
+    pendingSpan: (mark = '') => pendingSpan(announcing, region, mark),
     /** Whether a change of a key of the workspace that was committed until then is not announced yet. @param workspaceId null: of any */
     hasPendingUntil: (workspaceId: string | null, atMs: number) =>
       hasPendingUntil(reader, region, { workspaceId, atMs, dialect }),
     countPending: () => countPending(reader, region),
     /** Time of the oldest pending change; null if there is none. */
     oldestPendingMs: () => oldestPendingMs(reader, region),
-    /** Once they are announced. @param mark of the Redis that has them: if another is marked by now, they stay; null: not compared */
-    async deletePendingChanges(
-      announced: readonly PendingChange[],
-      mark: string | null = null,
-    ): Promise<void> {
+    /** Once they are announced. @param mark of the Redis that has them: if another is marked by now, they stay; default: none is */
+    async deletePendingChanges(announced: readonly PendingChange[], mark = ''): Promise<void> {
       if (announced.length > 0) await deleteAnnounced(announced.map(change => ({ ...change, region, mark })))
     },
     readMark: () => readMark(announcing, region),
@@ -224,7 +221,7 @@ async function findPendingChanges(
 async function pendingSpan(
   database: Kysely<Tables>,
   region: string,
-  mark: string | null,
+  mark: string,
 ): Promise<{ oldestMs: number; newestMs: number } | null> {
   const { rows } = await sql<{
     mark: string | null
@@ -237,7 +234,7 @@ async function pendingSpan(
       (select min(at_ms) from outbox where region = ${region}) as oldest,
       (select max(at_ms) from outbox where region = ${region}) as newest`.execute(database)
   const [row] = rows
-  if (row !== undefined && mark !== null && row.mark !== mark) throw new OtherMark()
+  if (row !== undefined && row.mark !== null && row.mark !== mark) throw new OtherMark()
   if (row === undefined || Number(row.complete) === 0) {
     throw new Error(`Not every change of earlier keys is in the outbox of the region ${region} yet`)
   }
@@ -261,23 +258,19 @@ async function oldestPendingMs(database: Kysely<Tables>, region: string): Promis
 /** A change that a region has. */
 interface AnnouncedChange extends PendingChange {
   readonly region: string
-  /** Of its Redis; null: not compared. */
-  readonly mark: string | null
+  /** Of its Redis. */
+  readonly mark: string
 }
 
 async function deleteEach(tx: Transaction<Tables>, announced: readonly AnnouncedChange[]): Promise<void> {
   for (const { region, digest, version, mark } of announced) {
     const isIt = sql`region = ${region} and digest = ${digest} and version = ${version}`
-    await sql`delete from outbox where ${isIt} and ${isMarked(mark === null ? [] : [mark])}`.execute(tx)
+    await sql`delete from outbox where ${isIt} and ${markOfRegion} = ${mark}`.execute(tx)
   }
 }
 
-/** Whether one of these marks is that of the Redis which the region of an outbox row is announced to. @param marks none: not compared */
-function isMarked(marks: readonly string[]): RawBuilder<unknown> {
-  if (marks.length === 0) return sql`1 = 1`
-  return sql`exists (
-    select 1 from regions where regions.name = outbox.region and regions.mark in (${sql.join(marks)}))`
-}
+/** Of the Redis that the region of an outbox row is announced to. */
+const markOfRegion = sql`(select mark from regions where regions.name = outbox.region)`
 
 /**
  * By the place of each row, and with conditions that every plan can check in one pass over the table: its statistics say nothing, since
@@ -286,14 +279,12 @@ function isMarked(marks: readonly string[]): RawBuilder<unknown> {
  */
 async function deleteUnlocked(tx: Transaction<Tables>, announced: readonly AnnouncedChange[]): Promise<void> {
   await sql`set local synchronous_commit = off`.execute(tx)
-  const names = announced.map(({ region, digest, version }) => `${region} ${digest} ${version}`)
-  const marks = new Set(announced.flatMap(({ mark }) => mark ?? []))
+  const names = announced.map(({ region, digest, version, mark }) => `${region} ${digest} ${version} ${mark}`)
   const found = sql`
     select ctid from outbox
     where region = any(${[...new Set(announced.map(({ region }) => region))]}::text[])
       and digest = any(${announced.map(({ digest }) => digest)}::text[])
-      and region || ' ' || digest || ' ' || version = any(${names}::text[])
-      and ${isMarked([...marks])}`
+      and region || ' ' || digest || ' ' || version || ' ' || ${markOfRegion} = any(${names}::text[])`
   await sql`delete from outbox where ${isChosen(sql`ctid`, found, 'postgres')}`.execute(tx)
 }
 

@@ -6,7 +6,7 @@ import { findTrouble } from '../platform/database/database-unavailable.ts'
 import { backoffMs } from '../platform/jobs/timers.ts'
 import type { Announcer, MessageEncoder } from './announcer.ts'
 import { type PendingChange, type PendingChanges, toPendingChange } from './outbox-rows.ts'
-import { RedisMark } from './redis-mark.ts'
+import { RedisMark, type Verified } from './redis-mark.ts'
 
 /**
  * Changes announced concurrently, so that a burst of revocations does not queue one by one, and a far region, to which each batch
@@ -61,8 +61,7 @@ export class Outbox {
     this.#mark = new RedisMark(parts)
     this.#recovery = new Recovery({ ...parts, mark: this.#mark })
     parts.announcer.onReady(() => {
-      this.#mark.onConnected()
-      this.#recovery.onConnected()
+      this.#mark.doubt()
       this.requestDrain()
     })
   }
@@ -75,15 +74,19 @@ export class Outbox {
   async announce(keys: readonly StoredKey[], changes: readonly PendingChange[]): Promise<boolean> {
     const { announcer, repository, timers } = this.#parts
     if (announcer.state() !== 'ready' || this.#mark.isSuperseded) return false
-    const { isVerified, value: mark } = this.#mark
-    const announcement = this.#putAll(keys, changes).then(throwFirstFailure)
+    // A Redis that is not known yet may be another one.
+    const announcement = this.#mark.verify().then(async ({ mark }) => {
+      throwFirstFailure(await this.#putAll(keys, changes))
+      return mark
+    })
     const { promise: late, resolve: giveUp } = Promise.withResolvers<boolean>()
     const cancel = timers.after(REVOCATION_TIMING.announceTimeoutMs, () => giveUp(false))
     // No answer waits for this: announcing a change twice does no harm.
     const deletion = announcement
-      .then(() => this.#requireConfirmation())
-      // To an unknown Redis they are announced again once it is known.
-      .then(() => (isVerified ? repository.deletePendingChanges(changes, mark) : undefined))
+      .then(async mark => {
+        await this.#requireConfirmation()
+        await repository.deletePendingChanges(changes, mark)
+      })
       .catch(error => this.#retryLater(error))
       .finally(() => this.#unfinished.delete(deletion))
     this.#unfinished.add(deletion)
@@ -137,20 +140,20 @@ export class Outbox {
     return this.#recovery.isComplete()
   }
 
-  /** That of the Redis that this console announces to; null: unknown, or there is none. */
-  get mark(): string | null {
-    return this.#mark.value
+  /** The Redis that this console announces to; null until it is known. */
+  get verified(): Verified | null {
+    return this.#mark.verified
   }
 
   /** Another console has marked another Redis, or this one again. */
-  doubtMark(): void {
-    this.#mark.doubt()
+  doubt(verified: Verified | null): void {
+    if (this.#mark.verified === verified) this.#mark.doubt()
     this.requestDrainUnlessWaiting()
   }
 
   /** Notes how far this Redis has every announcement. */
   async keepMark(): Promise<void> {
-    if (this.hasCaughtUp()) await this.#recovery.keepMark()
+    await this.#recovery.keepMark()
   }
 
   /** Announces everything in the outbox: at start, when Redis is back, after a failure. */
@@ -179,6 +182,8 @@ export class Outbox {
 
   async stop(): Promise<void> {
     this.#stopped = true
+    // Ends a drain that is putting the changes of all keys into the outbox.
+    this.#mark.doubt()
     this.#cancelScheduledRetry()
     await this.#run
     await Promise.all(this.#unfinished)
@@ -210,24 +215,24 @@ export class Outbox {
     }
     // A deletion that is on its way would remove what is put into the outbox again, unannounced to the server of now.
     await Promise.all(this.#unfinished)
-    const finishRecovery = await this.#recovery.requeueChangesAtRisk()
-    while (!this.#stopped && announcer.state() === 'ready') {
+    const verified = await this.#recovery.requeueChangesAtRisk()
+    // Only this Redis has what is announced: once it is doubted, the next drain begins anew.
+    while (!this.#stopped && announcer.state() === 'ready' && this.#mark.verified === verified) {
       // What requests are announcing, they will delete: announcing it twice would slow both down.
       await Promise.all(this.#unfinished)
       const changes = await repository.claimChanges(BATCH_SIZE)
       if (changes.length === 0) {
         await this.#settleDoubtful()
-        await finishRecovery()
+        await this.#recovery.completeOnceAnnounced(verified)
         return
       }
-      await this.#deliver(changes)
+      await this.#deliver(changes, verified)
     }
   }
 
   /** In the order of the commits. A key that cannot be announced does not hold up the others. */
-  async #deliver(changes: readonly PendingChange[]): Promise<void> {
+  async #deliver(changes: readonly PendingChange[], { mark }: Verified): Promise<void> {
     const { repository } = this.#parts
-    const mark = this.#mark.value
     const digests = [...new Set(changes.map(({ digest }) => digest))]
     // Read after the changes, so that each is at least as new as they are.
     const found = await repository.findByDigests(digests)
@@ -317,22 +322,21 @@ function throwFirstFailure(results: readonly PromiseSettledResult<void>[]): void
  */
 const AT_RISK_MS = 65 * 60_000
 
-/**
- * After each connection to Redis, and before heartbeats resume, every revocation and rotation since 65 minutes before
- * Redis was last seen alive, or before its mark was noted, is put into the outbox again.
- */
 interface RecoveryParts extends Pick<OutboxParts, 'repository' | 'announcer' | 'clock'> {
   readonly mark: RedisMark
 }
 
+/**
+ * After each connection to Redis, and before heartbeats resume, every revocation and rotation since 65 minutes before
+ * Redis was last seen alive, or before its mark was noted, is put into the outbox again.
+ */
 class Recovery {
   readonly #parts: RecoveryParts
   #aliveAtMs: number
-  /** Number of connections so far, and the last of them after which recovery completed. */
-  #connections = 0
-  #completed = 0
-  /** The connection after which changes were requeued, and the time of the newest change that was pending then. */
-  #requeued = 0
+  /** The last Redis for which recovery completed. */
+  #completed: Verified | null
+  /** The one for which changes were requeued, and the time of the newest change that was pending then. */
+  #requeued: Verified | null = null
   #requeuedUntilMs = Number.NEGATIVE_INFINITY
   /** Of the mark in Redis, which may be of a snapshot. */
   #knownUntilMs = Number.POSITIVE_INFINITY
@@ -340,52 +344,50 @@ class Recovery {
   constructor(parts: RecoveryParts) {
     this.#parts = parts
     this.#aliveAtMs = parts.clock.wallMs()
-  }
-
-  onConnected(): void {
-    this.#connections++
+    this.#completed = parts.mark.verified
   }
 
   /** Called before each heartbeat, so that it also records when Redis was last alive. */
   isComplete(): boolean {
-    if (this.#completed !== this.#connections || !this.#parts.mark.isVerified) return false
+    if (this.#completed === null || this.#completed !== this.#parts.mark.verified) return false
     if (this.#parts.announcer.state() === 'ready') this.#aliveAtMs = this.#parts.clock.wallMs()
     return true
   }
 
-  /** @returns call it once this console has nothing left to announce */
-  async requeueChangesAtRisk(): Promise<() => Promise<void>> {
-    const current = this.#connections
-    const announcedUntilMs = await this.#parts.mark.verify()
-    this.#knownUntilMs = Math.min(this.#knownUntilMs, announcedUntilMs)
-    while (await this.#parts.repository.requeueNextKeys()) {}
-    if (this.#completed === current) return async () => {}
-    if (this.#requeued !== current) {
-      const knownUntilMs = Math.min(this.#knownUntilMs, this.#aliveAtMs)
-      await this.#parts.repository.requeueChangesSince(knownUntilMs - AT_RISK_MS)
-      this.#requeuedUntilMs =
-        (await this.#parts.repository.pendingSpan(this.#parts.mark.value))?.newestMs ??
-        Number.NEGATIVE_INFINITY
-      this.#requeued = current
-    }
-    return () => this.#completeOnceAnnounced(current)
+  /** @returns the Redis to announce them to */
+  async requeueChangesAtRisk(): Promise<Verified> {
+    const { mark, repository } = this.#parts
+    const verified = await mark.verify()
+    while (mark.verified === verified && (await repository.requeueNextKeys())) {}
+    if (this.#completed === verified || this.#requeued === verified) return verified
+    this.#knownUntilMs = Math.min(this.#knownUntilMs, verified.untilMs)
+    const knownUntilMs = Math.min(this.#knownUntilMs, this.#aliveAtMs)
+    await repository.requeueChangesSince(knownUntilMs - AT_RISK_MS)
+    const pending = await repository.pendingSpan(verified.mark)
+    this.#requeuedUntilMs = pending?.newestMs ?? Number.NEGATIVE_INFINITY
+    this.#requeued = verified
+    return verified
   }
 
-  /** What another console has claimed is not announced yet, and may be what Redis has lost. */
-  async #completeOnceAnnounced(connection: number): Promise<void> {
-    const { mark, repository } = this.#parts
-    const pending = await repository.pendingSpan(mark.value)
+  /** Once this console has nothing left to announce. What another one has claimed may be what Redis has lost. */
+  async completeOnceAnnounced(verified: Verified): Promise<void> {
+    if (this.#completed === verified) return
+    const pending = await this.#parts.repository.pendingSpan(verified.mark)
     if (pending !== null && pending.oldestMs <= this.#requeuedUntilMs) return
-    await this.keepMark()
-    this.#completed = connection
+    await this.#keep(verified)
+    this.#completed = verified
     this.#knownUntilMs = Number.POSITIVE_INFINITY
   }
 
-  /** To be called while Redis has everything that is not in the outbox. */
+  /** While Redis has everything that is not in the outbox. */
   async keepMark(): Promise<void> {
+    if (this.#completed !== null && this.isComplete()) await this.#keep(this.#completed)
+  }
+
+  async #keep(verified: Verified): Promise<void> {
     const { mark, repository, clock } = this.#parts
     const nowMs = clock.wallMs()
-    const pending = await repository.pendingSpan(mark.value)
-    await mark.keep(Math.min(nowMs, pending?.oldestMs ?? nowMs))
+    const pending = await repository.pendingSpan(verified.mark)
+    await mark.keep(verified, Math.min(nowMs, pending?.oldestMs ?? nowMs))
   }
 }

@@ -12,6 +12,8 @@ import type { PendingChanges } from './outbox-rows.ts'
 const CLAIM_MS = 5_000
 /** Consoles say each minute that they announce to the marked Redis. */
 const ALIVE_MS = 180_000
+/** Clocks of consoles differ by less. A time further ahead is by a clock that was wrong: what it says is unknown. */
+const CLOCKS_APART_MS = 60_000
 
 /** The mark in Redis. */
 interface HeldMark {
@@ -21,9 +23,15 @@ interface HeldMark {
 }
 
 /** That the Redis of this connection is the marked one. Each is an object of its own, so that two of one mark differ. */
-interface Verified {
+export interface Verified {
+  /** Empty without a shared Redis, as in a database without a mark. */
   readonly mark: string
+  /** Until when changes are known to be announced to it; infinity if those of all keys are announced anew. */
+  readonly untilMs: number
 }
+
+/** Without a shared Redis there is nothing to recognise. */
+const UNMARKED: Verified = { mark: '', untilMs: Number.POSITIVE_INFINITY }
 
 export interface MarkParts {
   readonly repository: Pick<PendingChanges, 'readMark' | 'claimMark' | 'keepMark'>
@@ -39,7 +47,8 @@ export interface MarkParts {
  */
 export class RedisMark {
   readonly #parts: MarkParts
-  #connections = 0
+  #doubts = 0
+  #attempt: Promise<Verified> | null = null
   /** The mark of the database that this process found or made last. */
   #known: string | null = null
   /** The mark that it tried to make last: the answer of the database may be lost. */
@@ -50,16 +59,13 @@ export class RedisMark {
 
   constructor(parts: MarkParts) {
     this.#parts = parts
+    // Until the first connection there is nothing that it may lack.
+    if (parts.announcer.mark === null) this.#verified = UNMARKED
   }
 
-  /** Without a shared Redis there is nothing to recognise. */
-  get isVerified(): boolean {
-    return this.#parts.announcer.mark === null || this.#verified !== null
-  }
-
-  /** Null until it is verified. */
-  get value(): string | null {
-    return this.#verified?.mark ?? null
+  /** Null until `verify` has succeeded on this connection. */
+  get verified(): Verified | null {
+    return this.#verified
   }
 
   /** Whether another console announces to another Redis. */
@@ -67,54 +73,64 @@ export class RedisMark {
     return this.#supersededSinceMs !== null
   }
 
-  onConnected(): void {
-    this.#connections++
-    this.#verified = null
-  }
-
+  /** The connection is new, or the mark was changed. */
   doubt(): void {
+    this.#doubts++
     this.#verified = null
   }
 
-  /**
-   * @returns until when changes are known to be announced to this Redis; infinity if those of all keys are announced anew
-   * @throws OtherMark if it is not the Redis that other consoles announce to
-   */
-  async verify(): Promise<number> {
-    const { repository, announcer } = this.#parts
-    if (announcer.mark === null || this.#verified !== null) return Number.POSITIVE_INFINITY
-    const connection = this.#connections
-    const held = readHeld(await announcer.mark.read())
-    const row = await repository.readMark()
-    const isMarked = held !== null && held.mark === row.mark
-    const mark = isMarked ? held.mark : await this.#claim(held, row)
-    // What was announced of them may be lost with an earlier connection.
-    if (isMarked && held.untilMs === null) await this.#change(mark, mark)
-    if (connection !== this.#connections) throw new Error('Redis has reconnected meanwhile')
-    if (!isMarked) await announcer.mark.write(JSON.stringify({ mark, untilMs: null } satisfies HeldMark))
-    this.#known = mark
-    this.#verified = { mark }
+  /** Once for all who call meanwhile. @throws OtherMark if it is not the Redis that other consoles announce to */
+  async verify(): Promise<Verified> {
+    if (this.#verified !== null) return this.#verified
+    this.#attempt ??= this.#verify().finally(() => {
+      this.#attempt = null
+    })
+    return this.#attempt
+  }
+
+  async #verify(): Promise<Verified> {
+    const doubts = this.#doubts
+    const verified = await this.#recognise()
+    if (doubts !== this.#doubts) throw new Error('Redis has reconnected, or another is marked, meanwhile')
+    this.#verified = verified
     this.#supersededSinceMs = null
     this.#hasLogged = false
-    return held?.untilMs != null && isMarked ? held.untilMs : Number.POSITIVE_INFINITY
+    return verified
+  }
+
+  async #recognise(): Promise<Verified> {
+    const { repository, announcer, clock } = this.#parts
+    if (announcer.mark === null) return { ...UNMARKED }
+    const doubts = this.#doubts
+    const held = readHeld(await announcer.mark.read())
+    const row = await repository.readMark()
+    if (held !== null && held.mark === row.mark) {
+      this.#known = held.mark
+      const { mark, untilMs } = held
+      if (untilMs !== null && untilMs <= clock.wallMs() + CLOCKS_APART_MS) return { mark, untilMs }
+      // What was announced of all keys may be lost with an earlier connection.
+      await this.#change(mark, mark)
+      return { mark, untilMs: Number.POSITIVE_INFINITY }
+    }
+    const mark = await this.#claim(held, row)
+    if (doubts === this.#doubts) await announcer.mark.write(encodeHeld({ mark, untilMs: null }))
+    this.#known = mark
+    return { mark, untilMs: Number.POSITIVE_INFINITY }
   }
 
   /** Notes in Redis, and in the database that a console announces there. @param untilMs every change until then is announced */
-  async keep(untilMs: number): Promise<void> {
+  async keep({ mark }: Verified, untilMs: number): Promise<void> {
     const { repository, announcer } = this.#parts
-    const verified = this.#verified
-    if (announcer.mark === null || verified === null) return
-    const isKept = await repository.keepMark(verified.mark)
+    if (announcer.mark === null) return
+    const doubts = this.#doubts
+    const isKept = await repository.keepMark(mark)
     const held = await announcer.mark.read()
+    if (doubts !== this.#doubts) return
     // One that was evicted, or flushed, on the same connection is written again.
-    const isOther = held.map(readCopy).some(copy => copy !== null && copy.mark !== verified.mark)
-    if (!isKept || isOther) {
-      this.#verified = null
-      return
-    }
+    const isOther = held.map(readCopy).some(copy => copy !== null && copy.mark !== mark)
+    if (!isKept || isOther) return this.doubt()
     // Not on a connection that leads elsewhere since.
-    if (this.#verified !== verified || announcer.state() !== 'ready') return
-    await announcer.mark.write(JSON.stringify({ mark: verified.mark, untilMs } satisfies HeldMark))
+    if (announcer.state() === 'ready') await announcer.mark.write(encodeHeld({ mark, untilMs }))
   }
 
   async #claim(held: HeldMark | null, row: MarkRow): Promise<string> {
@@ -168,6 +184,10 @@ export async function isMarkedRedis(
   const { mark } = await readMark(database, region)
   const held = readHeld(await createMarkEntry(connection, region).read())
   return mark === '' ? null : held?.mark === mark
+}
+
+function encodeHeld(held: HeldMark): string {
+  return JSON.stringify(held)
 }
 
 /** @returns what all copies say; null if one says something else, or nothing */

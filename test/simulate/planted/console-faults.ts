@@ -16,7 +16,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     mutations: [
       {
         file: 'console/announcing/heartbeats.ts',
-        from: 'if (!outbox.hasCaughtUp()) {',
+        from: 'if (outbox.verified !== verified || !outbox.hasCaughtUp()) {',
         to: 'if (false) {',
       },
     ],
@@ -26,7 +26,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     mutations: [
       {
         file: 'console/announcing/outbox.ts',
-        from: 'await this.#parts.repository.requeueChangesSince(knownUntilMs - AT_RISK_MS)',
+        from: 'await repository.requeueChangesSince(knownUntilMs - AT_RISK_MS)',
         to: '',
       },
     ],

@@ -26,13 +26,13 @@ export const REGION_FAULTS: readonly PlantedFault[] = [
     mutations: [
       {
         file: 'console/announcing/outbox.ts',
-        from: 'while (await this.#parts.repository.requeueNextKeys()) {}',
+        from: 'while (mark.verified === verified && (await repository.requeueNextKeys())) {}',
         to: '',
       },
       {
         file: 'console/announcing/heartbeats.ts',
-        from: 'const pending = await repository.pendingSpan(outbox.mark)',
-        to: 'const pending = await repository.pendingSpan(outbox.mark).catch(() => null)',
+        from: 'const pending = await repository.pendingSpan(verified.mark)\n  const isLate',
+        to: 'const pending = await repository.pendingSpan(verified.mark).catch(() => null)\n  const isLate',
       },
     ],
   },

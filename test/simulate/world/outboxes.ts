@@ -69,12 +69,12 @@ export function pendingChangesIn(
             (workspaceId === null || database.find(row.digest)?.record.workspaceId === workspaceId),
         ),
       ),
-    pendingSpan: (mark = null) => call(() => spanOf(database.regions.get(region), mark)),
-    deletePendingChanges: (changes, mark = null) =>
+    pendingSpan: (mark = '') => call(() => spanOf(database.regions.get(region), mark)),
+    deletePendingChanges: (changes, mark = '') =>
       changes.length === 0
         ? Promise.resolve()
         : write(() => {
-            if (mark !== null && mark !== database.regions.get(region)?.mark) return
+            if (mark !== database.regions.get(region)?.mark) return
             for (const change of changes) rows().delete(rowKeyOf(change))
           }),
     readMark: () =>
@@ -142,9 +142,9 @@ function claimMark(
 
 function spanOf(
   region: RegionOutbox | undefined,
-  mark: string | null,
+  mark: string,
 ): { oldestMs: number; newestMs: number } | null {
-  if (region !== undefined && mark !== null && region.mark !== mark) throw new OtherMark()
+  if (region !== undefined && region.mark !== mark) throw new OtherMark()
   if (region?.isComplete !== true) throw new Error('The region is not complete')
   if (region.rows.size === 0) return null
   const times = [...region.rows.values()].map(({ atMs }) => atMs)
