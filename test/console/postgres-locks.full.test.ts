@@ -230,6 +230,21 @@ describe.skipIf(!has(POSTGRES))('several consoles on one PostgreSQL', () => {
     expect(digestsOf(await repository.claimChanges(100))).toEqual([busy?.digest])
   })
 
+  test('put the changes of all keys into an outbox anew, while another one is putting some there', async () => {
+    const { repository, begin, query, storedKeys, untilWaiting } = await setUp()
+    for (const key of await storedKeys(2)) await replace(repository, revoked(key))
+    await repository.deletePendingChanges(await repository.claimChanges(100))
+    await query('update regions set requeued_until = (select min(id) from keys)')
+    const other = await begin('lock table outbox in share row exclusive mode')
+    const requeuing = repository.requeueNextKeys()
+    await untilWaiting(1)
+    await other.query(`update regions set requeued_until = ''`)
+    await other.query('commit')
+    await requeuing
+    while (await repository.requeueNextKeys()) {}
+    expect(await repository.countPending()).toBe(2)
+  })
+
   test('delete what waits for a forgotten region, passing over what another one deletes', async () => {
     const { repository, begin, query } = await setUp()
     await repository.registerRegions(['eu'])

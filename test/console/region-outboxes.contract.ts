@@ -127,18 +127,25 @@ export function describeRegionOutboxes(name: string, freshUrl: () => Promise<str
     })
 
     test('of a region that is added holds the changes of all keys, before heartbeats may begin', async () => {
-      const [changed, issued, expired] = [
+      const [changed, issued, expired, old] = [
         someKey({ expiresAtMs: nowMs + 86_400_000 }),
         someKey({ expiresAtMs: nowMs + 86_400_000 }),
+        // By a rotation, perhaps: an earlier record of it may not have expired.
         someKey({ expiresAtMs: nowMs - 3 * 86_400_000 }),
+        someKey({ expiresAtMs: nowMs - 86_400_000 }),
       ]
-      for (const key of [changed, issued, expired]) await insert(repository, key)
+      for (const key of [changed, issued, expired, old]) await insert(repository, key)
+      nowMs -= 368 * 86_400_000
+      await replace(repository, revoked(old))
+      nowMs += 368 * 86_400_000
       for (const key of [changed, expired]) await replace(repository, revoked(key))
       await expect(repository.pendingIn('eu').pendingSpan()).rejects.toThrow('eu')
       await repository.registerRegions(['eu'])
       await expect(repository.pendingIn('eu').pendingSpan()).rejects.toThrow('eu')
       await register('eu')
-      expect(await pending('eu')).toEqual([[changed.digest, 2]])
+      expect((await pending('eu')).toSorted()).toEqual(
+        [changed, expired].map(({ digest }) => [digest, 2]).toSorted(),
+      )
       expect(await repository.pendingIn('eu').pendingSpan()).toEqual({ oldestMs: nowMs, newestMs: nowMs })
       await repository.pendingIn('eu').deletePendingChanges(await repository.pendingIn('eu').claimChanges(9))
       await register('eu')

@@ -1,4 +1,5 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
+import { MAX_LIFETIME_DAYS } from '../../domain/key/key-life.ts'
 import { MAX_VERSION, type StoredKey } from '../../domain/key/key-record.ts'
 import { KEPT_AFTER_EXPIRY_MS } from '../../domain/wire.ts'
 import type { ChangeWriter, Database, Dialect } from '../platform/database/database.ts'
@@ -15,6 +16,8 @@ const ROWS_AT_ONCE = 1_000
 const DELETED_AT_ONCE = 5_000
 /** Rows that a statement of SQLite examines or adds: it blocks the event loop meanwhile. */
 const BLOCKING_ROWS = 1000
+/** No key expires later than this after it was changed, and Redis has forgotten it a day later. */
+const LONGEST_RECORD_MS = MAX_LIFETIME_DAYS * 86_400_000 + KEPT_AFTER_EXPIRY_MS
 /** Keys whose changes are put into the outbox of a new region in one transaction. */
 const KEYS_AT_ONCE = 500
 
@@ -367,18 +370,25 @@ async function requeueNextKeys(tx: Transaction<Tables>, region: string, nowMs: n
   if (row === undefined || row.requeued_until === null) return false
   const keys = await tx
     .selectFrom('keys')
-    .select(['id', 'digest', 'version', 'expires_at_ms'])
+    .select(['id', 'digest', 'version', 'changed_at_ms'])
     .where('id', '>', row.requeued_until)
     .orderBy('id')
     .limit(KEYS_AT_ONCE)
     .execute()
+  // Not by its expiry now: what a Redis of an earlier time holds of it may expire later. By then a write removes that.
   const changes = keys
-    .filter(key => key.version > 1 && key.expires_at_ms + KEPT_AFTER_EXPIRY_MS > nowMs)
+    .filter(key => key.version > 1 && key.changed_at_ms + LONGEST_RECORD_MS > nowMs)
     .map(({ digest, version }) => ({ digest, version, atMs: nowMs }))
   await enqueueChanges(tx, changes, region)
   const until = keys.length < KEYS_AT_ONCE ? null : (keys.at(-1)?.id ?? null)
-  await tx.updateTable('regions').set({ requeued_until: until }).where('name', '=', region).execute()
-  return until !== null
+  const { numUpdatedRows } = await tx
+    .updateTable('regions')
+    .set({ requeued_until: until })
+    .where('name', '=', region)
+    // Another console may have begun anew.
+    .where('requeued_until', '=', row.requeued_until)
+    .executeTakeFirst()
+  return until !== null || numUpdatedRows === 0n
 }
 
 function byTime(a: PendingChange, b: PendingChange): number {
