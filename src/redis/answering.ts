@@ -157,6 +157,11 @@ export async function anyGoodAnswer<Reply>(answers: readonly Promise<Reply>[]): 
   }
 }
 
+/** An entry that is no string is not ours. */
+export function isOtherType(error: unknown): boolean {
+  return isReplyError(error) && error.message.startsWith('WRONGTYPE ')
+}
+
 /** Whether Redis replied with an error, rather than not at all. ioredis exports the class without a type. */
 export function isReplyError(error: unknown): error is Error {
   return error instanceof ReplyError

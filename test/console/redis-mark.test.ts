@@ -131,6 +131,43 @@ describe('a Redis that lacks announcements', () => {
     expect(log.filter(({ msg }) => msg === LACKS)).toEqual([])
   })
 
+  test('and holds a key that a rotation has made expire meanwhile, more than a day ago, loses its record', async () => {
+    const onFirst = await startOn(first)
+    const key = await issue(onFirst)
+    await complete(first)
+    await onFirst.console.stop()
+    const onSecond = await startOn(second)
+    await complete(second)
+    await onSecond.console.stop()
+    const database = new DatabaseSync(file)
+    const changed = database.prepare('update keys set version = 2, expires_at_ms = ?, changed_at_ms = ?')
+    changed.run(Date.now() - 49 * HOUR_MS, Date.now() - 50 * HOUR_MS)
+    database.close()
+    await startOn(first)
+    await until('it is gone', async () => (await held(first, key.digest)) === null)
+  })
+
+  test('because it was restored from a snapshot gets everything, if a clock was ahead when that was made', async () => {
+    const running = await startOn(first)
+    const key = await issue(running)
+    await complete(first)
+    const names = [recordKeyName(key.digest), markName()]
+    const [record, noted] = await first.admin.mget(names)
+    await revoke(running, key)
+    const ahead = String(noted).replace(/"untilMs":\d+/, `"untilMs":${Date.now() + 3 * HOUR_MS}`)
+    await first.admin.mset(names[0] ?? '', String(record), names[1] ?? '', ahead)
+    await startOn(first)
+    await until('it is revoked there', async () => (await held(first, key.digest))?.revokedAtMs != null)
+  })
+
+  test('and has another value by the name of the mark gets a mark', async () => {
+    await first.admin.lpush(markName(), 'a')
+    await startOn(first)
+    const isMarked = async () => (await first.admin.type(markName())) === 'string'
+    await until('it is marked', isMarked)
+    await complete(first)
+  })
+
   test('is not one that the console used until it ended: nothing is announced again', async () => {
     const running = await startOn(first)
     const key = await issue(running)

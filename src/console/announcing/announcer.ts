@@ -11,6 +11,7 @@ import {
   recordKeyName,
 } from '../../domain/wire.ts'
 import type { AnnouncingRedis } from '../../redis/announcing-connection.ts'
+import { isOtherType } from '../../redis/answering.ts'
 import type { RecordKeys } from '../platform/capability.ts'
 import type { HeldVersion, PendingChange } from './outbox-rows.ts'
 import { type CounterReadings, readCounters } from './read-counters.ts'
@@ -238,7 +239,7 @@ export function createMarkEntry(connection: AnnouncingRedis, region: string): Ma
   const names = copies.map(copy => recordKeyName(`announced-${region}${copy}`))
   return {
     async read() {
-      const read = names.map(name => connection.getrangeBuffer(name, 0, RECORD_RANGE_END))
+      const read = names.map(name => connection.getrangeBuffer(name, 0, RECORD_RANGE_END).catch(emptyIfOther))
       return (await anyFulfilled(read)).map(String)
     },
     async write(text) {
@@ -250,6 +251,11 @@ export function createMarkEntry(connection: AnnouncingRedis, region: string): Ma
       )
     },
   }
+}
+
+function emptyIfOther(error: unknown): string {
+  if (isOtherType(error)) return ''
+  throw error
 }
 
 /** @throws if all are rejected */

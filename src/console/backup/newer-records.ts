@@ -13,7 +13,7 @@ import { decodeRecord, KEPT_AFTER_EXPIRY_MS, RECORD_RANGE_END, recordKeyName } f
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import type { Metrics } from '../../observability/metrics/metrics.ts'
 import { type AnnouncingRedis, createRedisConnection } from '../../redis/announcing-connection.ts'
-import { isReplyError } from '../../redis/answering.ts'
+import { isOtherType } from '../../redis/answering.ts'
 import { patientSettings } from '../../redis/options.ts'
 import { importSecrets } from '../platform/capability.ts'
 import { type ProgressDisplay, Refused } from '../platform/database/database.ts'
@@ -375,8 +375,8 @@ function redisName(region: string | null): string {
   return region === null ? 'the configured Redis' : `the Redis of region ${region}`
 }
 
-/** An entry that is no string is not ours. @throws RedisUnreachable for any other answer: what Redis holds is unknown then */
+/** @throws RedisUnreachable unless the entry is not ours: what Redis holds is unknown then */
 function noRecord(error: unknown, region: string | null): Buffer {
-  if (isReplyError(error) && error.message.startsWith('WRONGTYPE ')) return Buffer.alloc(0)
+  if (isOtherType(error)) return Buffer.alloc(0)
   throw new RedisUnreachable(`A record cannot be read from ${redisName(region)}: ${describeError(error)}`)
 }
