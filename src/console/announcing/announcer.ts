@@ -11,8 +11,9 @@ import {
   recordKeyName,
 } from '../../domain/wire.ts'
 import type { AnnouncingRedis } from '../../redis/announcing-connection.ts'
-import { isOtherType } from '../../redis/answering.ts'
+import { isReplyError } from '../../redis/answering.ts'
 import type { RecordKeys } from '../platform/capability.ts'
+import { createMarkEntry, type MarkEntry } from './mark-entry.ts'
 import type { HeldVersion, PendingChange } from './outbox-rows.ts'
 import { type CounterReadings, readCounters } from './read-counters.ts'
 
@@ -47,14 +48,6 @@ export interface Announcer {
   readonly mark: MarkEntry | null
   /** Reads counters of rate limits. Never rejects. @param names all of this workspace */
   readCounters(workspaceId: string, names: readonly string[]): Promise<CounterReadings>
-}
-
-/** An entry by which a console recognises a Redis. */
-export interface MarkEntry {
-  /** Each copy, empty if there is none. Those of nodes that do not answer are left out, unless none does. */
-  read(): Promise<readonly string[]>
-  /** Sent at once, on the connection of now. */
-  write(text: string): Promise<void>
 }
 
 /**
@@ -225,47 +218,6 @@ function createRedisRecordStore(connection: AnnouncingRedis): RecordStore {
   }
 }
 
-/** Long enough to be kept where Redis evicts what expires soon. */
-const MARK_LIFE_MS = 10 * 366 * 86_400_000
-
-/** In a cluster: a node that is lost for good must not keep the others from being recognised. Few nodes have none of so many. */
-const MARKS_IN_CLUSTER = 16
-
-/** Beside the records, where a console may write: no digest has its name. */
-export function createMarkEntry(connection: AnnouncingRedis, region: string): MarkEntry {
-  const copies = connection.isOneServer
-    ? ['']
-    : Array.from({ length: MARKS_IN_CLUSTER }, (_, copy) => `-${copy}`)
-  const names = copies.map(copy => recordKeyName(`announced-${region}${copy}`))
-  return {
-    async read() {
-      const read = names.map(name => connection.getrangeBuffer(name, 0, RECORD_RANGE_END).catch(emptyIfOther))
-      return (await anyFulfilled(read)).map(String)
-    },
-    async write(text) {
-      const values = [text, Date.now() + MARK_LIFE_MS, 0, Buffer.alloc(0), 0]
-      await anyFulfilled(
-        names.map(name =>
-          connection.callBuffer('eval', WRITE_AND_PUBLISH, 1, name, CHANGES_CHANNEL, ...values),
-        ),
-      )
-    },
-  }
-}
-
-function emptyIfOther(error: unknown): string {
-  if (isOtherType(error)) return ''
-  throw error
-}
-
-/** @throws if all are rejected */
-async function anyFulfilled<Value>(promises: readonly Promise<Value>[]): Promise<readonly Value[]> {
-  const results = await Promise.allSettled(promises)
-  const fulfilled = results.flatMap(result => (result.status === 'fulfilled' ? [result.value] : []))
-  if (fulfilled.length === 0) throw results.find(isRejected)?.reason
-  return fulfilled
-}
-
 /** A store of records with several writers. It may hold bytes that are not ours. */
 export interface RecordStore {
   /**
@@ -354,6 +306,13 @@ class Outranked extends Error {
     super('Redis holds a newer record of an earlier key, or an earlier state, of this digest')
     this.held = held
   }
+}
+
+/** Whether Redis did not answer, and may yet carry out the write. A record that cannot be encoded is a RangeError. */
+export function isUnanswered(result: PromiseSettledResult<void> | undefined): boolean {
+  if (result?.status !== 'rejected') return false
+  const { reason } = result
+  return !isReplyError(reason) && !(reason instanceof RangeError) && !(reason instanceof Outranked)
 }
 
 function findNewer(heldText: string, { digest, record }: StoredKey, recordKeys: RecordKeys): KeyGrant | null {

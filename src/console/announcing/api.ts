@@ -107,10 +107,10 @@ async function putPage(region: Region, keys: readonly StoredKey[]): Promise<void
 
 /** A busy Redis answers some of so many commands too late: those are repeated before the caller sees an error. */
 async function putSome(region: Region, keys: readonly StoredKey[]): Promise<void> {
-  const { announcer, logger } = region
+  const { announcer, outbox, logger } = region
   let left = keys
   for (let attempt = 1; left.length > 0; attempt++) {
-    const results = await announcer.putAll(left.map(key => ({ key, messages: [] })))
+    const results = await outbox.write(left.map(key => ({ key, messages: [] })))
     left = left.filter((_, index) => results[index]?.status === 'rejected')
     const failed = results.find(result => result.status === 'rejected')
     if (failed !== undefined && (attempt === MAX_ATTEMPTS || announcer.state() !== 'ready')) {

@@ -4,8 +4,9 @@ import { REVOCATION_TIMING } from '../../domain/revocation-timing.ts'
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import { findTrouble } from '../platform/database/database-unavailable.ts'
 import { backoffMs } from '../platform/jobs/timers.ts'
-import type { Announcer, MessageEncoder } from './announcer.ts'
+import { type Announcement, type Announcer, isUnanswered, type MessageEncoder } from './announcer.ts'
 import { type PendingChange, type PendingChanges, toPendingChange } from './outbox-rows.ts'
+import { Recovery } from './recovery.ts'
 import { RedisMark, type Verified } from './redis-mark.ts'
 
 /**
@@ -17,6 +18,12 @@ const POLL_INTERVAL_MS = 25
 /** A write that takes longer may come after that of a newer version, which another console has announced meanwhile. */
 const LATE_MS = 100
 const MAX_DOUBTFUL = 10_000
+
+interface DoubtfulWrite {
+  readonly version: number
+  /** Late. */
+  readonly isAnswered: boolean
+}
 
 /** The keys whose records are announced. */
 export interface AnnouncedKeys {
@@ -51,10 +58,10 @@ export class Outbox {
   /** Announcements that continue after the response to their request. */
   readonly #unfinished = new Set<Promise<void>>()
   /**
-   * Versions of keys that were written late; 0 if Redis did not answer, and may carry the write out at any time. If it has evicted
+   * Keys that were written late, or without an answer of Redis, which may carry the write out at any time. If it has evicted
    * the record of a newer version by then, the older one is back, and a gateway that started since would use it.
    */
-  readonly #doubtful = new Map<string, number>()
+  readonly #doubtful = new Map<string, DoubtfulWrite>()
 
   constructor(parts: OutboxParts) {
     this.#parts = parts
@@ -255,41 +262,51 @@ export class Outbox {
     keys: readonly StoredKey[],
     changes: readonly PendingChange[],
   ): Promise<readonly PromiseSettledResult<void>[]> {
-    const { announcer, clock, messages } = this.#parts
+    const { clock, messages } = this.#parts
     const changesByDigest = Map.groupBy(changes, ({ digest }) => digest)
-    const announcements = keys.map(key => {
-      const known = changesByDigest.get(key.digest) ?? []
-      // The record may be newer than the changes: its own version is published too.
-      const own = toPendingChange(key, clock.wallMs())
-      const all = known.some(({ version }) => version === own.version) ? known : [...known, own]
-      return { key, messages: all.map(messages.change) }
-    })
+    return this.write(
+      keys.map(key => {
+        const known = changesByDigest.get(key.digest) ?? []
+        // The record may be newer than the changes: its own version is published too.
+        const own = toPendingChange(key, clock.wallMs())
+        const all = known.some(({ version }) => version === own.version) ? known : [...known, own]
+        return { key, messages: all.map(messages.change) }
+      }),
+    )
+  }
+
+  /** Writes records and publishes their messages, of which records that Redis lacks have none. Never rejects. @returns the result of each */
+  async write(announcements: readonly Announcement[]): Promise<readonly PromiseSettledResult<void>[]> {
+    const { announcer, clock } = this.#parts
     const beganMs = clock.monotonicMs()
     const results = await announcer.putAll(announcements)
     const isLate = clock.monotonicMs() - beganMs > LATE_MS
-    for (const [index, key] of keys.entries()) {
-      const hasFailed = results[index]?.status !== 'fulfilled'
+    for (const [index, { key }] of announcements.entries()) {
+      const isAnswered = !isUnanswered(results[index])
       // What was sent before on this connection, Redis has carried out before.
-      if (!hasFailed && !isLate) this.#doubtful.delete(key.digest)
+      if (isAnswered && !isLate) this.#doubtful.delete(key.digest)
       else if (this.#doubtful.size < MAX_DOUBTFUL)
-        this.#doubtful.set(key.digest, hasFailed ? 0 : key.record.version)
+        this.#doubtful.set(key.digest, { version: key.record.version, isAnswered })
     }
-    if (isLate) this.requestDrainUnlessWaiting()
+    if (this.#doubtful.size > 0) this.requestDrainUnlessWaiting()
     return results
   }
 
-  /** Announces the newest version of each doubtful key, unless it is the one that was written late. */
+  /** Announces the newest version of each doubtful key. The one that was written is only written again, if Redis did not answer. */
   async #settleDoubtful(): Promise<void> {
-    const { repository } = this.#parts
+    const { repository, clock, messages } = this.#parts
     const doubtful = [...this.#doubtful].slice(0, BATCH_SIZE)
     if (doubtful.length === 0) return
     const found = await repository.findByDigests(doubtful.map(([digest]) => digest))
     for (const [digest] of doubtful) this.#doubtful.delete(digest)
-    const keys = doubtful.flatMap(([digest, version]) => {
+    const announcements = doubtful.flatMap(([digest, { version, isAnswered }]) => {
       const key = found.get(digest)
-      return key === undefined || key.record.version <= version ? [] : [key]
+      if (key === undefined) return []
+      if (key.record.version > version)
+        return [{ key, messages: [messages.change(toPendingChange(key, clock.wallMs()))] }]
+      return isAnswered ? [] : [{ key, messages: [] }]
     })
-    throwFirstFailure(await this.#putAll(keys, []))
+    throwFirstFailure(await this.write(announcements))
     if (doubtful.length === BATCH_SIZE) await this.#settleDoubtful()
   }
 
@@ -314,80 +331,4 @@ export class Outbox {
 function throwFirstFailure(results: readonly PromiseSettledResult<void>[]): void {
   const failed = results.find(result => result.status === 'rejected')
   if (failed !== undefined) throw failed.reason
-}
-
-/**
- * Redis may lose confirmed writes: a promoted replica lacks the last moments, a server restored from a snapshot lacks up
- * to an hour by Redis's defaults. The older record of a revoked key has a good MAC and would be believed.
- */
-const AT_RISK_MS = 65 * 60_000
-
-interface RecoveryParts extends Pick<OutboxParts, 'repository' | 'announcer' | 'clock'> {
-  readonly mark: RedisMark
-}
-
-/**
- * After each connection to Redis, and before heartbeats resume, every revocation and rotation since 65 minutes before
- * Redis was last seen alive, or before its mark was noted, is put into the outbox again.
- */
-class Recovery {
-  readonly #parts: RecoveryParts
-  #aliveAtMs: number
-  /** The last Redis for which recovery completed. */
-  #completed: Verified | null
-  /** The one for which changes were requeued, and the time of the newest change that was pending then. */
-  #requeued: Verified | null = null
-  #requeuedUntilMs = Number.NEGATIVE_INFINITY
-  /** Of the mark in Redis, which may be of a snapshot. */
-  #knownUntilMs = Number.POSITIVE_INFINITY
-
-  constructor(parts: RecoveryParts) {
-    this.#parts = parts
-    this.#aliveAtMs = parts.clock.wallMs()
-    this.#completed = parts.mark.verified
-  }
-
-  /** Called before each heartbeat, so that it also records when Redis was last alive. */
-  isComplete(): boolean {
-    if (this.#completed === null || this.#completed !== this.#parts.mark.verified) return false
-    if (this.#parts.announcer.state() === 'ready') this.#aliveAtMs = this.#parts.clock.wallMs()
-    return true
-  }
-
-  /** @returns the Redis to announce them to */
-  async requeueChangesAtRisk(): Promise<Verified> {
-    const { mark, repository } = this.#parts
-    const verified = await mark.verify()
-    while (mark.verified === verified && (await repository.requeueNextKeys())) {}
-    if (this.#completed === verified || this.#requeued === verified) return verified
-    this.#knownUntilMs = Math.min(this.#knownUntilMs, verified.untilMs)
-    const knownUntilMs = Math.min(this.#knownUntilMs, this.#aliveAtMs)
-    await repository.requeueChangesSince(knownUntilMs - AT_RISK_MS)
-    const pending = await repository.pendingSpan(verified.mark)
-    this.#requeuedUntilMs = pending?.newestMs ?? Number.NEGATIVE_INFINITY
-    this.#requeued = verified
-    return verified
-  }
-
-  /** Once this console has nothing left to announce. What another one has claimed may be what Redis has lost. */
-  async completeOnceAnnounced(verified: Verified): Promise<void> {
-    if (this.#completed === verified) return
-    const pending = await this.#parts.repository.pendingSpan(verified.mark)
-    if (pending !== null && pending.oldestMs <= this.#requeuedUntilMs) return
-    await this.#keep(verified)
-    this.#completed = verified
-    this.#knownUntilMs = Number.POSITIVE_INFINITY
-  }
-
-  /** While Redis has everything that is not in the outbox. */
-  async keepMark(): Promise<void> {
-    if (this.#completed !== null && this.isComplete()) await this.#keep(this.#completed)
-  }
-
-  async #keep(verified: Verified): Promise<void> {
-    const { mark, repository, clock } = this.#parts
-    const nowMs = clock.wallMs()
-    const pending = await repository.pendingSpan(verified.mark)
-    await mark.keep(verified, Math.min(nowMs, pending?.oldestMs ?? nowMs))
-  }
 }

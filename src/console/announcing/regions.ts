@@ -51,7 +51,9 @@ export function createRegions(context: ConsoleContext, parts: RegionParts) {
   const up = new Set<string>()
   const list = listSources(context).map(source => openRegion({ ...context, up }, source, parts))
   const names = list.map(({ name }) => name)
-  const refills = new Map(list.map(({ name, announcer, logger }) => [name, createRefill(announcer, logger)]))
+  const refills = new Map(
+    list.map(({ name, announcer, outbox, logger }) => [name, createRefill(announcer, outbox, logger)]),
+  )
   const register = () => regionRows.registerRegions(names)
   const registerAgain = async () => {
     await register()
@@ -193,13 +195,17 @@ function createAnnouncer(
 const MAX_IN_FLIGHT = 4_096
 
 /** Writes records that a gateway had to look up to Redis, without delaying the response. */
-function createRefill(announcer: Announcer, logger: ControlLogger): (keys: readonly StoredKey[]) => void {
+function createRefill(
+  announcer: Announcer,
+  outbox: Outbox,
+  logger: ControlLogger,
+): (keys: readonly StoredKey[]) => void {
   let inFlight = 0
   return found => {
     const keys = found.slice(0, MAX_IN_FLIGHT - inFlight)
     if (announcer.state() !== 'ready' || keys.length === 0) return
     inFlight += keys.length
-    void announcer.putAll(keys.map(key => ({ key, messages: [] }))).then(results => {
+    void outbox.write(keys.map(key => ({ key, messages: [] }))).then(results => {
       inFlight -= keys.length
       const failed = results.find(result => result.status === 'rejected')
       if (failed !== undefined) logger.debug({ cause: describeError(failed.reason) }, 'redis refill failed')

@@ -25,7 +25,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'what Redis may have lost is not announced again',
     mutations: [
       {
-        file: 'console/announcing/outbox.ts',
+        file: 'console/announcing/recovery.ts',
         from: 'await repository.requeueChangesSince(knownUntilMs - AT_RISK_MS)',
         to: '',
       },
@@ -95,7 +95,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'only what changed after Redis was last seen is announced again',
     mutations: [
       {
-        file: 'console/announcing/outbox.ts',
+        file: 'console/announcing/recovery.ts',
         from: 'const knownUntilMs = Math.min(this.#knownUntilMs, this.#aliveAtMs)',
         to: 'const knownUntilMs = this.#aliveAtMs + AT_RISK_MS',
       },
@@ -125,7 +125,7 @@ export const CONSOLE_FAULTS: readonly PlantedFault[] = [
     name: 'a recovery counts as complete while another console still holds claimed changes',
     mutations: [
       {
-        file: 'console/announcing/outbox.ts',
+        file: 'console/announcing/recovery.ts',
         from: 'if (pending !== null && pending.oldestMs <= this.#requeuedUntilMs) return',
         to: 'if (pending?.oldestMs === Number.NaN) return',
       },

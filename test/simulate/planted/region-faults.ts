@@ -25,7 +25,7 @@ export const REGION_FAULTS: readonly PlantedFault[] = [
     name: 'a region that is added gets no earlier changes, and heartbeats do not wait for them',
     mutations: [
       {
-        file: 'console/announcing/outbox.ts',
+        file: 'console/announcing/recovery.ts',
         from: 'while (mark.verified === verified && (await repository.requeueNextKeys())) {}',
         to: '',
       },

@@ -105,7 +105,7 @@ export class SimulatedRedis extends EventEmitter {
     return Buffer.from(text)
   }
 
-  /** The scripts are that of `announcer.ts`, and the probe, which has no value for its keys. */
+  /** The scripts are those of `announcer.ts` and `mark-entry.ts`, and the probe, which has no value for its keys. */
   async callBuffer(
     _command: string,
     _script: string,
@@ -115,6 +115,12 @@ export class SimulatedRedis extends EventEmitter {
     const keys = values.slice(0, count)
     if (values.length === count + 1) {
       await this.#send({ name: 'getrange', key: String(keys[0]) })
+      return []
+    }
+    if (values.length === count + 2) {
+      const [key, text] = values.map(String)
+      const mark = { key: key ?? '', text: text ?? '', version: 0, unverified: '', messages: [] }
+      await this.#send({ name: 'write', writes: [mark] })
       return []
     }
     let at = count + 1
