@@ -271,6 +271,18 @@ describe('a restore never makes a key work again that was revoked since, unless 
     ])
   })
 
+  test('it takes over from the replaced database which keys have ended, also without Redis', async () => {
+    const { keys, restore, readState, write } = await installation()
+    write(`update keys set revoked_at_ms = 5, version = 2 where id = '${keys[0]?.record.id}'`)
+    expect(await restore({}, '--without-redis')).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(
+        /Taken over from the replaced database: 1 key revoked .*\nOther keys revoked/,
+      ),
+    })
+    expect(readState()).toMatchObject([{ revoked_at_ms: 5 }, { revoked_at_ms: null }])
+  })
+
   test('it says so where a damaged database is replaced, whose outbox cannot be read', async () => {
     const { keys, file, restore } = await installation()
     for (const key of keys) await announce(redis, key)

@@ -131,11 +131,18 @@ function describeRestore(report: RestoreReport, file: string): string {
   const { keys, revoked, changed, tokensRevoked, known, aside } = report
   const lines = [`Restored ${keyCount(keys)} from ${file}`]
   if (aside !== null) lines.push(`The database before is kept as ${aside}`)
-  lines.push(
-    known === null
-      ? 'Keys revoked since the backup are active again: revoke them before gateways can reach the console'
-      : `Taken over from Redis: ${keyCount(revoked)} revoked since the backup, ${changed} changed in another way`,
-  )
+  if (known !== null || revoked + changed > 0) {
+    const source = known === null ? 'the replaced database' : 'Redis'
+    lines.push(
+      `Taken over from ${source}: ${keyCount(revoked)} revoked since the backup, ${changed} changed in another way`,
+    )
+  }
+  if (known === null) {
+    const others = revoked > 0 ? 'Other keys' : 'Keys'
+    lines.push(
+      `${others} revoked since the backup are active again: revoke them before gateways can reach the console`,
+    )
+  }
   if (known !== null && known.unknown > 0) {
     lines.push(
       `Redis has no usable record of ${keyCount(known.unknown)}: ${nameUnknown(known)}. ` +

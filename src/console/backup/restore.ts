@@ -200,6 +200,8 @@ function replaceText(name: string): string {
   return `${name} holds data, so nothing was changed. Add --replace to restore in its place`
 }
 
+const NOTHING_SEEN: SeenRecords = { read: async () => new Map() }
+const NO_PROGRESS: ProgressDisplay = { show: () => {} }
 const NOTHING_ADOPTED: Pick<Adopted, 'revoked' | 'changed'> = { revoked: [], changed: 0 }
 
 /**
@@ -213,13 +215,15 @@ async function prepareRestored(
 ): Promise<Restored> {
   const { seen, allowsMissing, keepsTokens, auditKeys, nowMs } = options
   // One that is not replaced is empty.
-  const waiting = seen !== null && options.replace ? withReplaced(seen, options.url, nowMs) : null
+  const waiting = options.replace ? withReplaced(seen ?? NOTHING_SEEN, options.url, nowMs) : null
   const records = waiting ?? seen
   const prepared = writer.transaction().execute(async tx => {
     if (auditKeys.size === 0) await requireUnsigned(tx)
-    const known = records === null ? null : await adoptNewer(tx, records, options)
+    const progress = seen === null ? NO_PROGRESS : options.progress
+    const adopted = records === null ? null : await adoptNewer(tx, records, { nowMs, progress })
+    const known = seen === null ? null : adopted
     if (known !== null) requireKnown(known, allowsMissing)
-    const { revoked, changed } = known ?? NOTHING_ADOPTED
+    const { revoked, changed } = adopted ?? NOTHING_ADOPTED
     await announceAgain(tx, nowMs)
     await tx.deleteFrom('sessions').execute()
     const tokensRevoked = keepsTokens ? 0 : await revokeTokens(tx, nowMs)
