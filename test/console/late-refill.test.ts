@@ -36,11 +36,20 @@ test('a record of a lookup that Redis writes late does not revive a key that was
   proxy.hold('forth')
   expect((await send('GET', `/internal/v1/keys/${digest}`)).status).toBe(200)
   await until('it is on its way', async () => written.includes(name))
-  await new Promise(resolve => setTimeout(resolve, 500))
   // By another console, whose announcement Redis has evicted.
   const database = new DatabaseSync(file)
-  database.exec(`update keys set version = 2, revoked_at_ms = ${Date.now()}, changed_at_ms = 1`)
+  const update = `update keys set version = 2, revoked_at_ms = ${Date.now()}, changed_at_ms = 1`
+  await until('the console is in no transaction', async () => {
+    try {
+      database.exec(update)
+      return true
+    } catch {
+      return false
+    }
+  })
   database.close()
+  // Longer than the console waits for an answer.
+  await new Promise(resolve => setTimeout(resolve, 700))
   proxy.resume()
   const held = async () => {
     const record = decodeRecord((await redis.admin.get(name)) ?? '', digest, [

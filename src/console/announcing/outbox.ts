@@ -189,8 +189,6 @@ export class Outbox {
 
   async stop(): Promise<void> {
     this.#stopped = true
-    // Ends a drain that is putting the changes of all keys into the outbox.
-    this.#mark.doubt()
     this.#cancelScheduledRetry()
     await this.#run
     await Promise.all(this.#unfinished)
@@ -222,7 +220,7 @@ export class Outbox {
     }
     // A deletion that is on its way would remove what is put into the outbox again, unannounced to the server of now.
     await Promise.all(this.#unfinished)
-    const verified = await this.#recovery.requeueChangesAtRisk()
+    const verified = await this.#recovery.requeueChangesAtRisk(() => this.#stopped)
     // Only this Redis has what is announced: once it is doubted, the next drain begins anew.
     while (!this.#stopped && announcer.state() === 'ready' && this.#mark.verified === verified) {
       // What requests are announcing, they will delete: announcing it twice would slow both down.

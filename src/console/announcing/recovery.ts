@@ -45,10 +45,10 @@ export class Recovery {
   }
 
   /** @returns the Redis to announce them to */
-  async requeueChangesAtRisk(): Promise<Verified> {
+  async requeueChangesAtRisk(isStopped: () => boolean): Promise<Verified> {
     const { mark, repository } = this.#parts
     const verified = await mark.verify()
-    while (mark.verified === verified && (await repository.requeueNextKeys())) {}
+    while (!isStopped() && mark.verified === verified && (await repository.requeueNextKeys())) {}
     if (this.#completed === verified || this.#requeued === verified) return verified
     this.#knownUntilMs = Math.min(this.#knownUntilMs, verified.untilMs)
     const knownUntilMs = Math.min(this.#knownUntilMs, this.#aliveAtMs)

@@ -26,7 +26,7 @@ export const REGION_FAULTS: readonly PlantedFault[] = [
     mutations: [
       {
         file: 'console/announcing/recovery.ts',
-        from: 'while (mark.verified === verified && (await repository.requeueNextKeys())) {}',
+        from: 'while (!isStopped() && mark.verified === verified && (await repository.requeueNextKeys())) {}',
         to: '',
       },
       {
