@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { dirname, join, relative } from 'node:path'
@@ -288,6 +289,27 @@ describe('folders have one direction', () => {
     expect(registering.map(({ path }) => path)).toEqual(['console/api-reference/index.ts'])
   })
 })
+
+/** Folders and files of the house, and those that tools demand at the root. */
+const TOP_LEVEL =
+  `.ci .ct .dockerignore .github .gitignore .npmrc CHANGELOG.md CONTRIBUTING.md Dockerfile LICENSE README.md SECURITY.md
+  biome.json compose.yaml config docs helm package-lock.json package.json src test tsconfig.json vitest.config.ts`.split(
+    /\s+/,
+  )
+
+it.skipIf(!existsSync(join(ROOT, '../.git')))(
+  'nothing else is committed at the top level, such as a log of Node',
+  () => {
+    const tracked = execFileSync('git', ['ls-files'], { cwd: join(ROOT, '..'), encoding: 'utf8' })
+    const entries = new Set(
+      tracked
+        .trim()
+        .split('\n')
+        .map(path => path.split('/')[0]),
+    )
+    expect([...entries].sort()).toEqual(TOP_LEVEL.toSorted())
+  },
+)
 
 describe('files are short', () => {
   const sizes = FILES.map(({ path, text }) => ({ path, lines: text.trimEnd().split('\n').length }))
