@@ -10,6 +10,8 @@ import { ScriptedAnnouncer } from '../support/scripted-announcer.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { NOW_MS, revoked, someKey } from '../support/stored-keys.ts'
 
+const HOUR_MS = 3_600_000
+
 /** A Redis, as its mark shows it. */
 class Marked {
   text = ''
@@ -180,6 +182,36 @@ describe('two consoles of one database', () => {
     expect({ announced, isThere: hasRevoked(a, digest) }).toEqual({ announced: false, isThere: false })
     resolve()
     await letPass(0)
+    expect(hasRevoked(a, digest)).toBe(true)
+  })
+
+  test('one whose Redis reconnects while its mark is about to be noted reads the mark that a snapshot has', async () => {
+    const redis = new Marked()
+    const { pendingSpan } = repository
+    let beforeSpan = () => {}
+    const a = start('a', redis, {
+      async pendingSpan(...given) {
+        beforeSpan()
+        return await pendingSpan(...given)
+      },
+    })
+    await letSecondsPass(2)
+    const { digest } = await revokeBy(a)
+    const snapshot = JSON.stringify({ mark: JSON.parse(redis.text).mark, untilMs: NOW_MS })
+    await letPass(3 * HOUR_MS)
+    await letSecondsPass(2)
+    a.announcer.puts.length = 0
+    let asked = 0
+    // Those of a recovery: what is at risk, whether it is announced, and until when the mark says so.
+    beforeSpan = () => {
+      asked += 1
+      if (asked !== 3) return
+      redis.text = snapshot
+      a.announcer.set('ready')
+    }
+    a.announcer.set('ready')
+    await letSecondsPass(2)
+    expect(asked).toBeGreaterThan(3)
     expect(hasRevoked(a, digest)).toBe(true)
   })
 

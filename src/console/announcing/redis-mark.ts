@@ -120,13 +120,14 @@ export class RedisMark {
   }
 
   /** Notes in Redis, and in the database that a console announces there. @param untilMs every change until then is announced */
-  async keep({ mark }: Verified, untilMs: number): Promise<void> {
+  async keep(verified: Verified, untilMs: number): Promise<void> {
     const { repository, announcer } = this.#parts
-    if (announcer.mark === null) return
-    const doubts = this.#doubts
+    const { mark } = verified
+    // It may have been doubted since the caller asked the database: another one would be said to have everything.
+    if (announcer.mark === null || this.#verified !== verified) return
     const isKept = await repository.keepMark(mark)
     const held = await announcer.mark.read()
-    if (doubts !== this.#doubts) return
+    if (this.#verified !== verified) return
     // One that was evicted, or flushed, on the same connection is written again.
     const isOther = held.map(readCopy).some(copy => copy !== null && copy.mark !== mark)
     if (!isKept || isOther) return this.doubt()
