@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { startHeartbeats } from '../../src/console/announcing/heartbeats.ts'
 import { Outbox } from '../../src/console/announcing/outbox.ts'
 import type { AuditedDatabase } from '../../src/console/platform/audit/mac.ts'
@@ -213,6 +213,20 @@ describe('two consoles of one database', () => {
     await letSecondsPass(2)
     expect(asked).toBeGreaterThan(3)
     expect(hasRevoked(a, digest)).toBe(true)
+  })
+
+  test('one that stops while it puts the changes of all keys into the outbox does and says nothing more of it', async () => {
+    await insert(repository, someKey())
+    const requeued: number[] = []
+    const a = start('a', new Marked(), {
+      requeueNextKeys: async () => new Promise(resolve => setImmediate(resolve, true)),
+      requeueChangesSince: async sinceMs => void requeued.push(sinceMs),
+    })
+    await letPass(0)
+    const warn = vi.spyOn(silentLogger, 'warn')
+    await a.stop()
+    expect([requeued, warn.mock.calls]).toEqual([[], []])
+    warn.mockRestore()
   })
 
   test('that use different ones: the later one announces, and the earlier one sends no heartbeats', async () => {

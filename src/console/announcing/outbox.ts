@@ -21,7 +21,7 @@ const MAX_DOUBTFUL = 10_000
 
 interface DoubtfulWrite {
   readonly version: number
-  /** Late. */
+  /** Redis answered, but late. */
   readonly isAnswered: boolean
 }
 

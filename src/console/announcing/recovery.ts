@@ -49,7 +49,7 @@ export class Recovery {
     const { mark, repository } = this.#parts
     const verified = await mark.verify()
     while (!isStopped() && mark.verified === verified && (await repository.requeueNextKeys())) {}
-    if (this.#completed === verified || this.#requeued === verified) return verified
+    if (isStopped() || this.#completed === verified || this.#requeued === verified) return verified
     this.#knownUntilMs = Math.min(this.#knownUntilMs, verified.untilMs)
     const knownUntilMs = Math.min(this.#knownUntilMs, this.#aliveAtMs)
     await repository.requeueChangesSince(knownUntilMs - AT_RISK_MS)
