@@ -1,4 +1,4 @@
-import { beforeEach, expect, onTestFinished, test } from 'vitest'
+import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { RoundTrip, startHeartbeats } from '../../src/console/announcing/heartbeats.ts'
 import { Outbox } from '../../src/console/announcing/outbox.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
@@ -46,6 +46,22 @@ test('heartbeats to a far region go on while a change may be under way, and paus
   timers.advance(300)
   for (let turns = 0; turns < 20; turns++) await settled()
   expect(messages().slice(sent)).toEqual(['heartbeat'])
+})
+
+test.each([
+  ['that a far region takes in a round trip is not late', 200, 0],
+  ['that takes longer is late, and the outbox looks for a newer one', 300, 1],
+])('a record of a lookup %s', async (_, tookMs, drains) => {
+  roundTrip.observe(150)
+  const claims = vi.spyOn(repository, 'claimChanges')
+  const { promise, resolve } = Promise.withResolvers<void>()
+  announcer.stalled = promise
+  const written = outbox.write([{ key: someKey(), messages: [] }])
+  timers.advance(tookMs)
+  resolve()
+  await written
+  for (let turns = 0; turns < 20; turns++) await settled()
+  expect(claims).toHaveBeenCalledTimes(drains)
 })
 
 test('the round trip is the fastest of the last heartbeats', () => {

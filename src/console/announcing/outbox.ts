@@ -15,7 +15,10 @@ import { RedisMark, type Verified } from './redis-mark.ts'
  */
 const BATCH_SIZE = 512
 const POLL_INTERVAL_MS = 25
-/** A write that takes longer may come after that of a newer version, which another console has announced meanwhile. */
+/**
+ * A write that takes longer than this and the way to a far region may come after that of a newer version, which another console has
+ * announced meanwhile.
+ */
 const LATE_MS = 100
 const MAX_DOUBTFUL = 10_000
 
@@ -40,6 +43,8 @@ interface OutboxParts {
   readonly logger: ControlLogger
   /** From 0 to 1, for jitter. */
   readonly random: () => number
+  /** To a region that may be far, and back. */
+  readonly roundTrip?: { readonly ms: number } | null
 }
 
 /**
@@ -275,10 +280,10 @@ export class Outbox {
 
   /** Writes records and publishes their messages, of which records that Redis lacks have none. Never rejects. @returns the result of each */
   async write(announcements: readonly Announcement[]): Promise<readonly PromiseSettledResult<void>[]> {
-    const { announcer, clock } = this.#parts
+    const { announcer, clock, roundTrip } = this.#parts
     const beganMs = clock.monotonicMs()
     const results = await announcer.putAll(announcements)
-    const isLate = clock.monotonicMs() - beganMs > LATE_MS
+    const isLate = clock.monotonicMs() - beganMs > LATE_MS + (roundTrip?.ms ?? 0)
     for (const [index, { key }] of announcements.entries()) {
       const isAnswered = !isUnanswered(results[index])
       // What was sent before on this connection, Redis has carried out before.

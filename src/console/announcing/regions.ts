@@ -144,7 +144,7 @@ function openRegion(
   const announcer =
     (isNamed ? undefined : given) ??
     createAnnouncer({ ...context, logger, roundTrip }, source, repository.outrank)
-  const outbox = new Outbox({ ...context, logger, repository, announcer, messages })
+  const outbox = new Outbox({ ...context, logger, repository, announcer, messages, roundTrip })
   return { name, announcer, outbox, repository, messages, logger, roundTrip }
 }
 
