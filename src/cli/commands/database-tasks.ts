@@ -116,8 +116,9 @@ export async function runRestore(host: Host, config: Config, request: RestoreReq
   )
   host.write(describeRestore(report, request.file))
   if (report.waitingUnread !== null) {
+    const since = withoutRedis ? 'since the backup' : 'while Redis was away'
     host.writeError(
-      `The replaced database cannot be read: ${report.waitingUnread}. A key that was revoked while Redis was away works again: revoke it again\n`,
+      `The replaced database cannot be read: ${report.waitingUnread}. A key that was revoked ${since} works again: revoke it again\n`,
     )
   }
   if (report.brokenAudit !== null) {
