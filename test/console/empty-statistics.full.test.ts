@@ -35,7 +35,9 @@ describe.skipIf(!has(POSTGRES))('a burst into a table that PostgreSQL believes t
   }
 
   test('no more changes are claimed from the outbox of a region than asked for', async () => {
-    const outbox = createRepository(database, new ManualClock(), 'console-1').pendingIn('eu')
+    const repository = createRepository(database, new ManualClock(), 'console-1')
+    await repository.registerRegions(['eu'])
+    const outbox = repository.pendingIn('eu')
     await burst('outbox', sql`select 'eu', 'digest-' || n, 1, n, '', 0`)
     const claimed = await outbox.claimChanges(LIMIT)
     expect(claimed.map(({ atMs }) => atMs)).toEqual(Array.from({ length: LIMIT }, (_, index) => index + 1))
