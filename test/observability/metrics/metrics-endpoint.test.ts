@@ -59,7 +59,7 @@ describe('from the start, before the first request', () => {
   test.each([
     ['postern_admin_requests_total{operation="revoke",code="500"} 0'],
     ['postern_key_operations_total{operation="issue",outcome="failed"} 0'],
-    ['postern_redis_commands_total{command="eval",outcome="timeout"} 0'],
+    ['postern_redis_commands_total{command="eval",outcome="error"} 0'],
     ['postern_keys{state="active"} 0'],
     ['postern_login_total{outcome="ok"} 0'],
     ['postern_login_total{outcome="limited"} 0'],
