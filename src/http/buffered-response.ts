@@ -1,4 +1,5 @@
-import { type ServerResponse, STATUS_CODES } from 'node:http'
+import type { ServerResponse } from 'node:http'
+import { STATUS_CODES } from './node-http.ts'
 
 /** A response that is complete before its first byte is written. */
 export interface BufferedResponse {

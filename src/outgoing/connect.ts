@@ -1,13 +1,13 @@
-import { request as requestPlain } from 'node:http'
 import { request as requestSecure } from 'node:https'
 import { isIP, isIPv6, type Socket } from 'node:net'
 import { buildConnector } from 'undici'
 import { withoutBrackets, withoutFinalDot } from '../domain/form/address.ts'
 import { effectivePort, type HttpProxy, type ProxySettings, proxyFor, type Target } from '../domain/proxy.ts'
+import { request as requestPlain } from '../http/node-http.ts'
 
-/** undici's connector, which would send the final dot of an absolute name in TLS. */
+/** undici's connector for HTTP/1.1, which would send the final dot of an absolute name in TLS. */
 export function createConnector(options: buildConnector.BuildOptions): buildConnector.connector {
-  const connect = buildConnector(options)
+  const connect = buildConnector({ ...options, allowH2: false })
   return (target, callback) => {
     const name = target.servername || target.hostname
     connect(name.endsWith('.') ? { ...target, servername: withoutFinalDot(name) } : target, callback)

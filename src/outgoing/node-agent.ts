@@ -1,16 +1,17 @@
-import { Agent as HttpAgent } from 'node:http'
+import type { Agent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
 import { isIP, Socket } from 'node:net'
 import { type ConnectionOptions, connect } from 'node:tls'
 import { withoutBrackets, withoutFinalDot } from '../domain/form/address.ts'
 import { effectivePort, type ProxySettings, proxyFor } from '../domain/proxy.ts'
+import { Agent as HttpAgent } from '../http/node-http.ts'
 import { hostAndPort, openTunnel } from './connect.ts'
 
 /** For a library that calls one address with Node's own client: directly, or through the proxy as `OutgoingClient` does it. */
 export function nodeAgentFor(
   url: URL,
   { proxies, timeoutMs }: { readonly proxies: ProxySettings; readonly timeoutMs: number },
-): HttpAgent {
+): Agent {
   const host = withoutBrackets(url.hostname)
   const proxy = proxyFor(url, proxies)
   if (url.protocol === 'http:') {

@@ -1,4 +1,5 @@
-import { createServer, type Server } from 'node:http'
+import type { Server } from 'node:http'
+import { createServer } from '../http/node-http.ts'
 import { requestTimeouts } from '../http/server-options.ts'
 
 /** Takes the made-up webhook events of the demo. */
