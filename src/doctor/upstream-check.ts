@@ -81,6 +81,7 @@ async function ask(
   let phase: FailurePhase = 'connecting'
   let expiresAtMs: number | null = null
   const client = new Client(origin, {
+    allowH2: false,
     connect: (options, connected) =>
       connector({ ...options, hostname: host, port: String(port), accepts: () => true }, (...result) => {
         const [error, socket] = result

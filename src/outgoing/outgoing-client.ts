@@ -35,7 +35,8 @@ export class OutgoingClient {
     this.#proxies = connector === undefined ? proxies : NO_PROXIES
     const settings = { timeout: connectTimeoutMs, ...(ca === undefined ? {} : { ca }) }
     const connect = connector ?? connectorThrough(proxies, settings, connectTimeoutMs)
-    this.#agent = new Agent({ ...options, connect }).compose(dispatch => (options, handler) => {
+    const agent = new Agent({ ...options, allowH2: false, connect })
+    this.#agent = agent.compose(dispatch => (options, handler) => {
       const target = new URL(String(options.origin))
       const proxy = this.#plainProxyFor(target)
       return dispatch(proxy === null ? options : inAbsoluteForm(options, target, proxy), handler)

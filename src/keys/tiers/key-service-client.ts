@@ -99,6 +99,7 @@ export class KeyServiceClient {
     const connector = reloadable(settings, onReload, connectorFor)
     this.#pool = new Pool(url.origin, {
       connections: KEY_SERVICE_CONNECTIONS,
+      allowH2: false,
       connect: (...options) => connector.value(...options),
       // undici's time limits are coarse and do not cover waiting for a connection. The signal of each request does.
       headersTimeout: 0,

@@ -84,6 +84,7 @@ export class UpstreamClient {
     this.#nowMs = deps.nowMs
     this.#client = new Client(origin, {
       pipelining: 1,
+      allowH2: false,
       maxHeaderSize: MAX_HEAD_BYTES,
       // The exchange has its own deadlines: undici's exclude the wait for a connection and fire up to 500 ms late.
       headersTimeout: 0,

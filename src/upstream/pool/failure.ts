@@ -40,7 +40,7 @@ const MISMATCH_CODE = 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH'
 /** @param error from undici or Node; classified by class and code only */
 export function toUpstreamFailure(error: unknown, phase: FailurePhase): UpstreamFailure {
   if (error instanceof UpstreamFailure) return error
-  // In undici 7 the `code` of this class is always undefined.
+  // The `code` of this class is one of the parser's own, or undefined.
   if (error instanceof errors.HTTPParserError) return new UpstreamFailure('protocol', error)
   const code = textProperty(error, 'code')
   const kind = phase === 'connecting' ? kindWhileConnecting(code, error) : classifyCode(code, phase)
