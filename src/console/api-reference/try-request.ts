@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Readable } from 'node:stream'
-import replyFrom, { type FastifyReplyFromOptions } from '@fastify/reply-from'
+import replyFrom from '@fastify/reply-from'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { RateLimiterMemory } from 'rate-limiter-flexible'
 import { plainPasted } from '../../domain/form/text.ts'
@@ -134,8 +134,7 @@ export class RequestTrial {
     const base = new URL(this.#parts.gatewayUrl).origin
     await scope.register(replyFrom, {
       base,
-      // It calls `request` alone, which is the same in undici 8 as in 7, whose types it names.
-      undici: this.#client.dispatcher as unknown as NonNullable<FastifyReplyFromOptions['undici']>,
+      undici: this.#client.dispatcher,
       disableCache: true,
       disableRequestLogging: true,
     })
