@@ -53,7 +53,7 @@ values.
 {{- end -}}
 
 {{- define "postern.guardSettings" -}}
-{{- $settings := include "postern.given" . | fromYaml -}}
+{{- $settings := include "postern.given" . | fromJson -}}
 {{- $used := dict -}}
 {{- $listeners := list .plane "ops" -}}
 {{- if eq .plane "console" }}{{ $listeners = list "console" "console.internal" "ops" }}{{ end -}}
@@ -74,11 +74,11 @@ values.
 {{- end -}}
 
 {{- define "postern.guardSecrets" -}}
-{{- $given := include "postern.given" . | fromYaml -}}
+{{- $given := include "postern.given" . | fromJson -}}
 {{- $references := dict -}}
-{{- range (include "postern.named" . | fromYaml).found }}{{ $_ := set $references .path true }}{{ end -}}
+{{- range (include "postern.named" . | fromJson).found }}{{ $_ := set $references .path true }}{{ end -}}
 {{- $environment := dict -}}
-{{- range $secret := (include "postern.known" .root | fromYaml).secrets -}}
+{{- range $secret := (include "postern.known" .root | fromJson).secrets -}}
 {{- $_ := set $environment .environment . -}}
 {{- $value := include "postern.at" (dict "tree" $given "path" .path) -}}
 {{- if eq .path "upstream.headers" -}}
@@ -97,7 +97,7 @@ values.
 {{- include "postern.wrong" (dict "into" $.into "say" (printf "secrets.%s and config.%s%s set the same setting: remove one of them" .path .path (ternary "File" "" (not (empty $twin))))) -}}
 {{- end -}}
 {{- end -}}
-{{- $pod := include "postern.podSettings" . | fromYaml -}}
+{{- $pod := include "postern.podSettings" . | fromJson -}}
 {{- range $pod.extraEnv -}}
 {{- $secret := get $environment (upper .name) -}}
 {{- /* An address without a password is none. */}}
@@ -134,7 +134,7 @@ values.
 {{- end -}}
 
 {{- define "postern.guardPod" -}}
-{{- $pod := include "postern.podSettings" . | fromYaml -}}
+{{- $pod := include "postern.podSettings" . | fromJson -}}
 {{- include "postern.guardBytes" (dict "into" .into "path" "pod.tmpSizeLimit" "value" $pod.tmpSizeLimit) -}}
 {{- $least := include "postern.drainSeconds" . | int -}}
 {{- if not (kindIs "invalid" $pod.terminationGracePeriodSeconds) -}}
@@ -162,7 +162,7 @@ values.
 
 {{- define "postern.guardWorkload" -}}
 {{- $values := index .root.Values .plane -}}
-{{- $pod := include "postern.podSettings" . | fromYaml -}}
+{{- $pod := include "postern.podSettings" . | fromJson -}}
 {{- $dns := $pod.dnsConfig | default dict -}}
 {{- if and (eq ($pod.dnsPolicy | default "") "None") (not $dns.nameservers) -}}
 {{- include "postern.wrong" (dict "into" .into "say" "pod.dnsPolicy is None, and the pods would have no DNS server: set pod.dnsConfig.nameservers") -}}
@@ -213,7 +213,7 @@ values.
 {{- end -}}
 
 {{- define "postern.guardGateway" -}}
-{{- $given := include "postern.given" . | fromYaml -}}
+{{- $given := include "postern.given" . | fromJson -}}
 {{- $values := .root.Values.gateway -}}
 {{- if not (include "postern.at" (dict "tree" $given "path" "upstream.url")) -}}
 {{- include "postern.wrong" (dict "into" .into "say" "config.upstream.url is missing: set it to the address of your service, such as http://workspaces.default.svc:8080") -}}
@@ -225,7 +225,7 @@ values.
 {{- if and $keyService (not .root.Values.console.enabled) (not (include "postern.has" (merge (dict "path" "keyService.token") .))) -}}
 {{- include "postern.wrong" (dict "into" .into "say" "config.keyService.url names a key service of your own, which requires a token: set secrets.keyService.token.existingSecret") -}}
 {{- end -}}
-{{- $format := include "postern.at" (dict "tree" (include "postern.effective" . | fromYaml) "path" "keys.format") -}}
+{{- $format := include "postern.at" (dict "tree" (include "postern.effective" . | fromJson) "path" "keys.format") -}}
 {{- $own := and (ne $format "opaque") (not (include "postern.has" (merge (dict "path" "keys.signingSecrets") .))) -}}
 {{- if and $own (not .root.Values.console.enabled) -}}
 {{- include "postern.wrong" (dict "into" .into "say" "this release has no console, so a signing secret of its own would reject every key: set secrets.keys.signingSecrets.existingSecret to the Secret of the console that issues the keys") -}}
@@ -263,7 +263,7 @@ values.
 {{- end -}}
 
 {{- define "postern.guardConsole" -}}
-{{- $given := include "postern.given" . | fromYaml -}}
+{{- $given := include "postern.given" . | fromJson -}}
 {{- include "postern.guardPair" (merge (dict "section" "console.internal.tls") .) -}}
 {{- if and (include "postern.hasFile" (merge (dict "path" "console.internal.tls.clientCaFile") .)) (not (include "postern.internalTls" .root)) -}}
 {{- include "postern.wrong" (dict "into" .into "say" "console.internal.tls.clientCaFile requires TLS: set certFile and keyFile below secrets.console.internal.tls as well") -}}
@@ -330,7 +330,7 @@ values.
 {{- end -}}
 
 {{- define "postern.guardSignIn" -}}
-{{- $console := (include "postern.given" . | fromYaml).console | default dict -}}
+{{- $console := (include "postern.given" . | fromJson).console | default dict -}}
 {{- $oidc := $console.oidc | default dict -}}
 {{- if and $oidc.issuer (not (and $oidc.clientId $console.publicUrl)) -}}
 {{- include "postern.wrong" (dict "into" .into "say" "config.console.oidc.issuer requires two more settings: set config.console.oidc.clientId to the console's client id at the provider, and config.console.publicUrl to its public address") -}}

@@ -2,7 +2,7 @@
 
 {{/* Settings and references below one plane that only the other one uses: dict root, into. */}}
 {{- define "postern.guardPlaces" -}}
-{{- range $plane, $foreign := (include "postern.known" .root | fromYaml).foreign -}}
+{{- range $plane, $foreign := (include "postern.known" .root | fromJson).foreign -}}
 {{- $other := eq $plane "gateway" | ternary "console" "gateway" -}}
 {{- range $tree := list "config" "secrets" -}}
 {{- $given := index $.root.Values $plane $tree -}}

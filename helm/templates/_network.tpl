@@ -39,7 +39,7 @@
 {{- $dns := .root.Values.networkPolicy.dns -}}
 {{- include "postern.networkRule" (dict "direction" "to" "peers" $dns.to "ports" $dns.ports "protocols" (list "UDP" "TCP")) -}}
 {{- $own := list -}}
-{{- range ((include "postern.podSettings" . | fromYaml).dnsConfig | default dict).nameservers -}}
+{{- range ((include "postern.podSettings" . | fromJson).dnsConfig | default dict).nameservers -}}
 {{- $own = append $own (dict "ipBlock" (dict "cidr" (printf "%s/%s" . (contains ":" . | ternary "128" "32")))) -}}
 {{- end -}}
 {{- if and $own $dns.to }}
@@ -51,7 +51,7 @@
 {{- define "postern.publicPeers" -}}
 {{- $peers := list -}}
 {{- $denied := .denied | default list -}}
-{{- range (include "postern.known" .root | fromYaml).publicNetworks -}}
+{{- range (include "postern.known" .root | fromJson).publicNetworks -}}
 {{- $except := .except -}}
 {{- /* Kubernetes takes only an exception that is smaller than the network. */}}
 {{- $inside := contains ":" .cidr | ternary "^[23][0-9a-fA-F]{3}:" "^[0-9.]+(/[1-9][0-9]?)?$" -}}
@@ -81,7 +81,7 @@ address (`secret`), and what is left out (then `unknown` is true).
 {{- $given := list (get $outgoing $name) (get $outgoing (printf "%sFile" $name) | empty | ternary "" "secret") | compact -}}
 {{- $_ := set $found $scheme $given -}}
 {{- end -}}
-{{- range tpl (toYaml ((include "postern.podSettings" . | fromYaml).extraEnv | default list)) .root | fromYamlArray -}}
+{{- range tpl (toYaml ((include "postern.podSettings" . | fromJson).extraEnv | default list)) .root | fromYamlArray -}}
 {{- $name := lower .name -}}
 {{- $value := hasKey . "valueFrom" | ternary "secret" (toString (.value | default "")) -}}
 {{- if and $value (has $name (list "https_proxy" "http_proxy")) -}}
@@ -149,8 +149,8 @@ that the settings allow of the private ones, which it may leave out.
 {{/* Egress of the console to GitHub's public keys, in the public Internet unless another address is set: dict root, plane, proxies. */}}
 {{- define "postern.leakKeysEgress" -}}
 {{- $policy := .root.Values.networkPolicy.leakKeys -}}
-{{- $usual := include "postern.at" (dict "tree" (include "postern.known" .root | fromYaml).defaults "path" "leaks.github.keysUrl") -}}
-{{- $url := include "postern.at" (dict "tree" (include "postern.effective" . | fromYaml) "path" "leaks.github.keysUrl") -}}
+{{- $usual := include "postern.at" (dict "tree" (include "postern.known" .root | fromJson).defaults "path" "leaks.github.keysUrl") -}}
+{{- $url := include "postern.at" (dict "tree" (include "postern.effective" . | fromJson) "path" "leaks.github.keysUrl") -}}
 {{- $peers := $policy.to | default (eq $url $usual | ternary (include "postern.publicPeers" (dict "root" .root) | fromYamlArray) list) -}}
 {{- if or $policy.to (not (include "postern.isProxied" (dict "proxies" .proxies "address" $url))) -}}
 {{- include "postern.egress" (dict "values" (dict "to" $peers "ports" $policy.ports) "addresses" $url "default" 443) -}}
@@ -240,7 +240,7 @@ spec:
     {{- end }}
     {{- $upstream := $settings.upstream.addresses | default (list (include "postern.at" (dict "tree" $settings "path" "upstream.url"))) }}
     {{- include "postern.egress" (dict "values" $policy.upstream "addresses" ($upstream | join ",") "default" 80) | nindent 4 }}
-    {{- if include "postern.at" (dict "tree" (include "postern.given" . | fromYaml) "path" "keyService.url") }}
+    {{- if include "postern.at" (dict "tree" (include "postern.given" . | fromJson) "path" "keyService.url") }}
     {{- include "postern.egress" (dict "values" $policy.keyService "addresses" (include "postern.at" (dict "tree" $settings "path" "keyService.url")) "default" 80) | nindent 4 }}
     {{- else if $root.Values.console.enabled }}
     {{- $port := include "postern.port" (dict "root" $root "plane" "console" "listener" "console.internal") | int }}

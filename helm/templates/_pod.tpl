@@ -1,13 +1,13 @@
 {{/* The pod of a plane: dict root, plane, and data (name of a claim) if it has a volume. */}}
 {{- define "postern.podSettings" -}}
-{{- mergeOverwrite (deepCopy .root.Values.pod) (deepCopy (index .root.Values .plane).pod) | toYaml -}}
+{{- mergeOverwrite (deepCopy .root.Values.pod) (deepCopy (index .root.Values .plane).pod) | toJson -}}
 {{- end -}}
 
 {{- define "postern.podTemplate" -}}
 {{- $root := .root -}}
 {{- $values := index .root.Values .plane -}}
-{{- $pod := include "postern.podSettings" . | fromYaml -}}
-{{- $references := (include "postern.references" . | fromYaml).found -}}
+{{- $pod := include "postern.podSettings" . | fromJson -}}
+{{- $references := (include "postern.references" . | fromJson).found -}}
 {{- $generated := include "postern.wanting" . -}}
 {{- $image := include "postern.planeImage" . | fromYaml -}}
 metadata:
@@ -94,7 +94,7 @@ spec:
         {{- if and (eq .plane "console") (not (has "POSTERN_CONSOLE_HOST" $names)) }}
         # In place of the image's own value, which would take precedence over the settings file.
         - name: POSTERN_CONSOLE_HOST
-          value: {{ include "postern.at" (dict "tree" (include "postern.given" . | fromYaml) "path" "console.host") | default "::" | quote }}
+          value: {{ include "postern.at" (dict "tree" (include "postern.given" . | fromJson) "path" "console.host") | default "::" | quote }}
         {{- end }}
         {{- $memory := ($values.resources.limits | default dict).memory }}
         {{- if and $pod.heapPercent $memory (not (has "NODE_OPTIONS" $names)) }}

@@ -7,7 +7,7 @@ list, as in the settings; `secrets.regions` and `networkPolicy.regions` hold the
 {{- define "postern.regions" -}}
 {{- $list := list -}}
 {{- if .Values.console.enabled -}}
-{{- $list = (include "postern.given" (dict "root" . "plane" "console") | fromYaml).regions | default list -}}
+{{- $list = (include "postern.given" (dict "root" . "plane" "console") | fromJson).regions | default list -}}
 {{- end -}}
 {{- toYaml (dict "list" $list) -}}
 {{- end -}}
@@ -36,7 +36,7 @@ list, as in the settings; `secrets.regions` and `networkPolicy.regions` hold the
 {{- include "postern.wrong" (dict "into" .into "say" "with config.regions the console has a Redis for each region and no other: move config.redis to gateway.config.redis and secrets.redis to gateway.secrets.redis, for the gateways of this release") -}}
 {{- end -}}
 {{- range $regions }}{{ include "postern.guardRegion" (dict "into" $.into "region" .) }}{{ end -}}
-{{- $given := include "postern.given" . | fromYaml -}}
+{{- $given := include "postern.given" . | fromJson -}}
 {{- range $given.regions }}{{ include "postern.guardRegionSecrets" (merge (dict "region" .) $) }}{{ end -}}
 {{- $all := mergeOverwrite (deepCopy .root.Values.secrets) (deepCopy .root.Values.console.secrets) -}}
 {{- range $place, $byName := dict "secrets.regions" $all.regions "networkPolicy.regions" .root.Values.networkPolicy.regions -}}
@@ -69,7 +69,7 @@ list, as in the settings; `secrets.regions` and `networkPolicy.regions` hold the
 {{- define "postern.guardRegionSecrets" -}}
 {{- $region := .region -}}
 {{- $references := list -}}
-{{- range (include "postern.named" . | fromYaml).found }}{{ $references = append $references .path }}{{ end -}}
+{{- range (include "postern.named" . | fromJson).found }}{{ $references = append $references .path }}{{ end -}}
 {{- range $secret := list "redis.url" "redis.password" "redis.sentinel.password" -}}
 {{- $path := printf "regions.%s.%s" $region.name $secret -}}
 {{- $value := include "postern.at" (dict "tree" $region "path" $secret) -}}
@@ -85,7 +85,7 @@ list, as in the settings; `secrets.regions` and `networkPolicy.regions` hold the
 
 {{/* The region of the gateways agrees with the console, if the release has one: dict root, plane, into. */}}
 {{- define "postern.guardRegionOfGateways" -}}
-{{- $region := include "postern.at" (dict "tree" (include "postern.given" . | fromYaml) "path" "region") -}}
+{{- $region := include "postern.at" (dict "tree" (include "postern.given" . | fromJson) "path" "region") -}}
 {{- $names := list -}}
 {{- range (include "postern.regions" .root | fromYaml).list }}{{ $names = append $names .name }}{{ end -}}
 {{- if and $names (not $region) -}}
@@ -102,7 +102,7 @@ list, as in the settings; `secrets.regions` and `networkPolicy.regions` hold the
 {{- if and $region (not (include "postern.usesRedis" .)) -}}
 {{- include "postern.wrong" (dict "into" .into "say" (printf "the gateways of the region %s have no Redis, where the console announces changes: set gateway.config.redis or gateway.secrets.redis.url.existingSecret (without a console, config.redis or secrets.redis)" $region)) -}}
 {{- end -}}
-{{- if and $region (not .root.Values.console.enabled) (not (include "postern.at" (dict "tree" (include "postern.given" . | fromYaml) "path" "keyService.url"))) -}}
+{{- if and $region (not .root.Values.console.enabled) (not (include "postern.at" (dict "tree" (include "postern.given" . | fromJson) "path" "keyService.url"))) -}}
 {{- include "postern.wrong" (dict "into" .into "say" (printf "the gateways of the region %s would reject keys that its Redis does not have yet: set config.keyService.url to the internal listener of the console, such as https://keys.example.com:8082" $region)) -}}
 {{- end -}}
 {{- end -}}

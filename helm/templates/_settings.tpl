@@ -1,5 +1,5 @@
 {{/*
-The settings file of a plane. `files/settings.yaml`, generated from the settings schema, lists the secret settings. The
+The settings file of a plane. `files/settings.json`, generated from the settings schema, lists the secret settings. The
 templates name only settings that the chart itself sets or checks.
 */}}
 
@@ -9,7 +9,7 @@ templates name only settings that the chart itself sets or checks.
 {{- end -}}
 
 {{- define "postern.known" -}}
-{{- .Files.Get "files/settings.yaml" -}}
+{{- .Files.Get "files/settings.json" -}}
 {{- end -}}
 
 {{/* Removes sections that a pod does not use: dict tree, only (names of sections; none: keeps all). */}}
@@ -25,13 +25,13 @@ dict, the sections of that list alone, here and in all that follows from it.
 {{- $given := mergeOverwrite (deepCopy .root.Values.config) (deepCopy (index .root.Values .plane).config) -}}
 {{- range include "postern.foreignSections" .plane | splitList " " }}{{ $_ := unset $given . }}{{ end -}}
 {{- include "postern.keepOnly" (dict "tree" $given "only" .only) -}}
-{{- toYaml $given -}}
+{{- toJson $given -}}
 {{- end -}}
 
 {{/* The same with defaults, for settings that templates read. */}}
 {{- define "postern.effective" -}}
-{{- $defaults := (include "postern.known" .root | fromYaml).defaults -}}
-{{- mergeOverwrite $defaults (include "postern.given" . | fromYaml) | toYaml -}}
+{{- $defaults := (include "postern.known" .root | fromJson).defaults -}}
+{{- mergeOverwrite $defaults (include "postern.given" . | fromJson) | toJson -}}
 {{- end -}}
 
 {{/* A setting by its path; empty if it is not set: dict tree, path. */}}
@@ -83,20 +83,20 @@ dict, the sections of that list alone, here and in all that follows from it.
 {{- include "postern.keepOnly" (dict "tree" $tree "only" .only) -}}
 {{- $into := dict "found" list -}}
 {{- include "postern.collect" (dict "tree" $tree "path" "" "into" $into) -}}
-{{- toYaml $into -}}
+{{- toJson $into -}}
 {{- end -}}
 
 {{/* Non-empty if a secret setting comes from a file or a reference, not the generated Secret: dict root, plane, path. */}}
 {{- define "postern.has" -}}
-{{- $given := include "postern.given" . | fromYaml -}}
+{{- $given := include "postern.given" . | fromJson -}}
 {{- if include "postern.at" (dict "tree" $given "path" (printf "%sFile" .path)) }}file{{ end -}}
-{{- range (include "postern.named" . | fromYaml).found }}{{ if eq .path $.path }}reference{{ end }}{{ end -}}
+{{- range (include "postern.named" . | fromJson).found }}{{ if eq .path $.path }}reference{{ end }}{{ end -}}
 {{- end -}}
 
 {{/* Paths of secrets that a plane needs and the values do not reference, separated by spaces. */}}
 {{- define "postern.wanting" -}}
 {{- $wanting := list -}}
-{{- $format := include "postern.at" (dict "tree" (include "postern.effective" . | fromYaml) "path" "keys.format") -}}
+{{- $format := include "postern.at" (dict "tree" (include "postern.effective" . | fromJson) "path" "keys.format") -}}
 {{- if and (or (eq .plane "console") (ne $format "opaque")) (not (include "postern.has" (merge (dict "path" "keys.signingSecrets") .))) -}}
 {{- $wanting = append $wanting "keys.signingSecrets" -}}
 {{- end -}}
@@ -146,11 +146,11 @@ because the Secret and the checksum on the pods must agree within one rendering.
 
 {{/* Every reference of a plane, including generated ones, as YAML `found: […]`. */}}
 {{- define "postern.references" -}}
-{{- $found := (include "postern.named" . | fromYaml).found -}}
+{{- $found := (include "postern.named" . | fromJson).found -}}
 {{- range include "postern.wanting" . | splitList " " | compact -}}
 {{- $found = append $found (dict "path" . "kind" "secret" "name" (include "postern.generatedName" $.root) "key" (. | replace "." "-" | kebabcase)) -}}
 {{- end -}}
-{{- toYaml (dict "found" $found) -}}
+{{- toJson (dict "found" $found) -}}
 {{- end -}}
 
 {{- define "postern.secretsDirectory" -}}/etc/postern/secrets{{- end -}}
@@ -159,15 +159,15 @@ because the Secret and the checksum on the pods must agree within one rendering.
 {{/* "sqlite" or "postgres". An address in a Secret means PostgreSQL, because SQLite needs no password. */}}
 {{- define "postern.database" -}}
 {{- $place := dict "root" . "plane" "console" -}}
-{{- $url := include "postern.at" (dict "tree" (include "postern.given" $place | fromYaml) "path" "database.url") -}}
+{{- $url := include "postern.at" (dict "tree" (include "postern.given" $place | fromJson) "path" "database.url") -}}
 {{- if or (include "postern.has" (merge (dict "path" "database.url") $place)) (and $url (not (hasPrefix "sqlite:" $url))) }}postgres{{ else }}sqlite{{ end -}}
 {{- end -}}
 
 {{/* The settings file. */}}
 {{- define "postern.settingsFile" -}}
-{{- $tree := include "postern.given" . | fromYaml -}}
+{{- $tree := include "postern.given" . | fromJson -}}
 {{- $secret := list -}}
-{{- range (include "postern.known" .root | fromYaml).secrets }}{{ $secret = append $secret .path }}{{ end -}}
+{{- range (include "postern.known" .root | fromJson).secrets }}{{ $secret = append $secret .path }}{{ end -}}
 {{- if and (eq .plane "gateway") .root.Values.console.enabled (not (include "postern.at" (dict "tree" $tree "path" "keyService.url"))) -}}
 {{- $scheme := include "postern.internalTls" .root | empty | ternary "http" "https" -}}
 {{- $url := printf "%s://%s:%d" $scheme (include "postern.internalName" .root) (int .root.Values.console.internalService.port) -}}
@@ -187,7 +187,7 @@ because the Secret and the checksum on the pods must agree within one rendering.
 {{- include "postern.put" (dict "tree" $tree "path" "database.url" "value" (printf "sqlite:%s/postern.db" (include "postern.dataDirectory" .))) -}}
 {{- end -}}
 {{- end -}}
-{{- range (include "postern.references" . | fromYaml).found -}}
+{{- range (include "postern.references" . | fromJson).found -}}
 {{- $file := printf "%s/%s" (include "postern.secretsDirectory" $) .path -}}
 {{- if hasPrefix "upstream.headers." .path -}}
 {{- include "postern.put" (dict "tree" $tree "path" .path "value" (dict "file" $file)) -}}
@@ -207,23 +207,23 @@ because the Secret and the checksum on the pods must agree within one rendering.
 
 {{/* Non-empty if a file is set for a plane, in `config` or by reference: dict root, plane, path. */}}
 {{- define "postern.hasFile" -}}
-{{- include "postern.at" (dict "tree" (include "postern.given" . | fromYaml) "path" .path) -}}
+{{- include "postern.at" (dict "tree" (include "postern.given" . | fromJson) "path" .path) -}}
 {{- include "postern.has" . -}}
 {{- end -}}
 
 {{/* Port of a listener in a plane's container: dict root, plane, listener. */}}
 {{- define "postern.port" -}}
-{{- include "postern.at" (dict "tree" (include "postern.effective" . | fromYaml) "path" (printf "%s.port" .listener)) | int -}}
+{{- include "postern.at" (dict "tree" (include "postern.effective" . | fromJson) "path" (printf "%s.port" .listener)) | int -}}
 {{- end -}}
 
 {{/* Port of the gateway's check listener; empty without one. */}}
 {{- define "postern.checkPort" -}}
-{{- include "postern.at" (dict "tree" (include "postern.effective" (dict "root" . "plane" "gateway") | fromYaml) "path" "gateway.check.port") -}}
+{{- include "postern.at" (dict "tree" (include "postern.effective" (dict "root" . "plane" "gateway") | fromJson) "path" "gateway.check.port") -}}
 {{- end -}}
 
 {{/* Minimum grace period of a pod, in seconds: a sleep before SIGTERM, drain delay, drain timeout, and 5 s to close connections. */}}
 {{- define "postern.drainSeconds" -}}
-{{- $drain := (include "postern.effective" . | fromYaml).drain -}}
-{{- $sleep := include "postern.at" (dict "tree" (include "postern.podSettings" . | fromYaml) "path" "lifecycle.preStop.sleep.seconds") | int64 -}}
+{{- $drain := (include "postern.effective" . | fromJson).drain -}}
+{{- $sleep := include "postern.at" (dict "tree" (include "postern.podSettings" . | fromJson) "path" "lifecycle.preStop.sleep.seconds") | int64 -}}
 {{- add (div (add (int64 $drain.delayMs) (int64 $drain.timeoutMs) 999) 1000) 5 $sleep -}}
 {{- end -}}

@@ -7,7 +7,7 @@ export const CHART = new URL('../../helm/', import.meta.url)
 
 /** Generated files of the chart. */
 export const chartFiles: readonly { readonly file: URL; make(): string }[] = [
-  { file: new URL('files/settings.yaml', CHART), make: chartSettings },
+  { file: new URL('files/settings.json', CHART), make: chartSettings },
   { file: new URL('values.schema.json', CHART), make: chartValuesSchema },
   {
     file: new URL('README.md', CHART),
