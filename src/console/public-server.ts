@@ -1,10 +1,14 @@
 import type { FastifyInstance } from 'fastify'
+import { plainPasted } from '../domain/form/text.ts'
+import { holdsKeyForm } from '../domain/key/secret.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
 import { ADMIN_CALLS, ADMIN_PREFIX } from './api-reference/admin-api.ts'
 import type { AccessAudit } from './platform/audit/access-audit.ts'
 import type { Capability, ConsoleContext } from './platform/capability.ts'
 import { registerAssets } from './platform/html/assets.ts'
 import { usePageErrors, usePageNotFound } from './platform/html/page-errors.ts'
+import { readQuery } from './platform/html/page-request.ts'
+import { FIND_KEY } from './platform/html/paths.ts'
 import { AcceptedTokens, admitPrincipals, createAddressLimit } from './platform/http/authenticate-programs.ts'
 import { mountCalls } from './platform/http/calls.ts'
 import { createConsoleServer } from './platform/http/console-server.ts'
@@ -51,11 +55,22 @@ export function createPublicServer(context: ConsoleContext, parts: PublicServerP
       readForms(pages)
       usePageErrors(pages, { clock: context.clock, logger })
       usePageNotFound(pages)
+      keepKeysOutOfAddresses(pages, config.keys.prefix)
       registerAssets(pages)
       for (const { registerPages } of capabilities) registerPages?.(pages)
     })
   })
   return app
+}
+
+/** A key that was pasted into a search: a redirect leaves no entry in the browser's history. */
+function keepKeysOutOfAddresses(pages: FastifyInstance, keyPrefix: string): void {
+  pages.addHook('preHandler', async (request, reply) => {
+    const sent = request.method === 'POST' ? [] : Object.values(readQuery(request)).flat()
+    if (sent.some((text = '') => holdsKeyForm(plainPasted(text), keyPrefix))) {
+      await reply.redirect(FIND_KEY, 303)
+    }
+  })
 }
 
 /** An alert on a rate fires on the first request. */

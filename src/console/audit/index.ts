@@ -22,11 +22,11 @@ interface OpenKeys {
 
 /** Reading who did what to which key, and keeping the chain up. `platform/audit` writes it. */
 export function createAudit(context: ConsoleContext, { database, stored: keys }: OpenKeys): Capability {
-  const { clock, config } = context
+  const { clock } = context
   let endUpkeep = () => {}
   return {
     calls: bindCalls(AUDIT_CALLS, database),
-    registerPages: scope => auditRoutes(scope, { database, keys, clock, keyPrefix: config.keys.prefix }),
+    registerPages: scope => auditRoutes(scope, { database, keys, clock }),
     start() {
       endUpkeep = startUpkeep({ ...context, database })
     },

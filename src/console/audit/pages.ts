@@ -18,7 +18,6 @@ import {
   filteredListRoutes,
   filterQuery,
   foldedFilters,
-  holdsKey,
   keyIdInput,
   searchInput,
 } from '../platform/html/filter-parts.ts'
@@ -49,7 +48,7 @@ import {
 } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { createFrame, readCursor, readQuery, sendPage } from '../platform/html/page-request.ts'
-import { ALL_AUDIT, auditPath, FIND_KEY, keyPath, WORKSPACES } from '../platform/html/paths.ts'
+import { ALL_AUDIT, auditPath, keyPath, WORKSPACES } from '../platform/html/paths.ts'
 import { ApiError } from '../platform/http/api-error.ts'
 import { type FileFormat, ROWS_AT_ONCE, sendFile } from '../platform/http/send-file.ts'
 import { entryJson } from './api.ts'
@@ -62,7 +61,6 @@ export interface AuditPageParts {
   readonly database: ReadableAudit
   readonly keys: { findByIds(ids: readonly string[]): Promise<KeysById> }
   readonly clock: Clock
-  readonly keyPrefix: string
 }
 
 export function auditRoutes(scope: FastifyInstance, parts: AuditPageParts): void {
@@ -76,14 +74,12 @@ export function auditRoutes(scope: FastifyInstance, parts: AuditPageParts): void
 
 /** The entries that meet the conditions of the address, newest first. @param workspaceId null: of all workspaces */
 async function showAudit(
-  { database, keys, clock, keyPrefix }: AuditPageParts,
+  { database, keys, clock }: AuditPageParts,
   reply: FastifyReply,
   workspaceId: string | null,
 ): Promise<FastifyReply> {
   const cursor = readCursor(reply.request, 'audit')
   const form = readFilterForm(readQuery(reply.request))
-  // A redirect leaves no entry in the browser's history.
-  if (holdsKey(form, keyPrefix)) return reply.redirect(FIND_KEY, 303)
   const frame = createFrame(reply, { workspaceId, clock })
   const checked = checkFilterForm(form, workspaceId)
   if (!checked.ok) return sendPage(reply, problemsPage(frame, { workspaceId, form }, checked.problems), 422)

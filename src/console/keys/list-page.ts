@@ -1,6 +1,5 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { type KeyRecord, keyState } from '../../domain/key/key-record.ts'
-import { holdsKeyForm } from '../../domain/key/secret.ts'
 import { select, textField } from '../platform/html/form-parts.ts'
 import { type Html, html, type ListPlace, pageLinks } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
@@ -15,7 +14,6 @@ import {
 } from '../platform/html/page-request.ts'
 import {
   ALL_KEYS,
-  FIND_KEY,
   findKeyPath,
   keysPath,
   newKeyPath,
@@ -56,11 +54,9 @@ async function listKeys(
   reply: FastifyReply,
   workspaceId: string | null,
 ): Promise<FastifyReply> {
-  const { search, plans, clock, keyPrefix } = registry
+  const { search, plans, clock } = registry
   const known = { scopes: Object.keys(scopes), plans: registry.knownPlans }
   const list = readKeyList(readQuery(reply.request), known)
-  // A redirect leaves no entry in the browser's history.
-  if (holdsKeyForm(list.q, keyPrefix)) return reply.redirect(FIND_KEY, 303)
   const nowMs = clock.wallMs()
   const cursor = textField(readQuery(reply.request), 'cursor')
   const query = createKeyQuery(list, { workspaceId, cursor, nowMs })

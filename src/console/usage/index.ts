@@ -62,7 +62,7 @@ export function createUsageService(
   const limits = createLimitReader({ ...context, regions })
   const nearLimits = createNearLimitsReader(database, context)
   const usage = { stores, queries: createUsageQueries(database, clock), limits, nearLimits }
-  const parts = { usage, keys, plans, search, clock, keyPrefix: config.keys.prefix }
+  const parts = { usage, keys, plans, search, clock }
   return {
     ...usage,
     call: usageCall({ uses, gatherer, findKnown: createFindKnown(database), clock, metrics, stores }),

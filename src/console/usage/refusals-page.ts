@@ -10,7 +10,6 @@ import {
   filteredListRoutes,
   filterQuery,
   foldedFilters,
-  holdsKey,
   keyIdInput,
   searchInput,
 } from '../platform/html/filter-parts.ts'
@@ -40,7 +39,7 @@ import {
 } from '../platform/html/html.ts'
 import { type Frame, page } from '../platform/html/layout.ts'
 import { createFrame, readQuery, sendPage } from '../platform/html/page-request.ts'
-import { ALL_REFUSALS, FIND_KEY, keyPath, refusalsPath, WORKSPACES } from '../platform/html/paths.ts'
+import { ALL_REFUSALS, keyPath, refusalsPath, WORKSPACES } from '../platform/html/paths.ts'
 import { ApiError } from '../platform/http/api-error.ts'
 import { type FileFormat, sendFile } from '../platform/http/send-file.ts'
 import { refusalJson } from './api.ts'
@@ -62,7 +61,6 @@ export interface RefusalsPageParts {
   readonly usage: Usage
   readonly keys: { findByIds(ids: readonly string[]): Promise<KeysById> }
   readonly clock: Clock
-  readonly keyPrefix: string
 }
 
 /** Rejections of a workspace, and of all. */
@@ -77,7 +75,7 @@ export function refusalRoutes(scope: FastifyInstance, parts: RefusalsPageParts):
 
 /** The rejections that meet the conditions of the address, newest first. @param workspaceId null: of all workspaces */
 async function showRefusals(
-  { usage, keys, clock, keyPrefix }: RefusalsPageParts,
+  { usage, keys, clock }: RefusalsPageParts,
   reply: FastifyReply,
   workspaceId: string | null,
 ): Promise<FastifyReply> {
@@ -86,8 +84,6 @@ async function showRefusals(
   if (!areStored) return sendPage(reply, around(frame, counts ? REFUSALS_OFF : COUNTS_OFF))
   const query = readQuery(reply.request)
   const form = readRefusalForm(query)
-  // A redirect leaves no entry in the browser's history.
-  if (holdsKey(form, keyPrefix)) return reply.redirect(FIND_KEY, 303)
   const checked = checkRefusalForm(form)
   if (!checked.ok) return sendPage(reply, problemsPage(frame, form, checked.problems), 422)
   const cursor = textField(query, 'cursor')

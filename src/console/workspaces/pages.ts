@@ -2,7 +2,6 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../domain/clock.ts'
 import { plainPasted } from '../../domain/form/text.ts'
 import { isWorkspaceId } from '../../domain/key/key-record.ts'
-import { holdsKeyForm } from '../../domain/key/secret.ts'
 import {
   errorSummary,
   NO_PROBLEMS,
@@ -40,7 +39,6 @@ const WORKSPACE_ID_EXPECTED =
 
 export interface WorkspacePageParts extends WorkspaceSources {
   readonly clock: Clock
-  readonly keyPrefix: string
 }
 
 export function workspaceRoutes(scope: FastifyInstance, parts: WorkspacePageParts): void {
@@ -62,7 +60,7 @@ function startPath(request: FastifyRequest): string {
 }
 
 async function showWorkspaces(
-  { clock, keyPrefix, ...sources }: WorkspacePageParts,
+  { clock, ...sources }: WorkspacePageParts,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { workspaces, workspaceNames = {}, administrator } = signedInPerson(reply.request)
@@ -70,8 +68,6 @@ async function showWorkspaces(
   const sent = query['workspace'] !== undefined && administrator
   const typed = plainPasted(textField(query, 'workspace'))
   const q = searchText(textField(query, 'q'))
-  // A redirect leaves no entry in the browser's history.
-  if ([typed, q].some(text => holdsKeyForm(text, keyPrefix))) return reply.redirect(FIND_KEY, 303)
   if (sent && isWorkspaceId(typed)) return reply.redirect(keysPath(typed), 303)
   const problems: Problems = sent ? new Map([['workspace', WORKSPACE_ID_EXPECTED]]) : NO_PROBLEMS
   const cursor = textField(query, 'cursor')

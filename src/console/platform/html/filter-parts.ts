@@ -1,7 +1,6 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { parseInstant } from '../../../domain/form/instant.ts'
 import { isKeyId } from '../../../domain/id-form.ts'
-import { holdsKeyForm } from '../../../domain/key/secret.ts'
 import { FILE_FORMATS, type FileFormat } from '../http/send-file.ts'
 import { type Problems, textInput } from './form-parts.ts'
 import { type Html, html, type Piece } from './html.ts'
@@ -39,11 +38,6 @@ type Conditions = Readonly<Record<string, string>>
 /** Of the address; an empty field is left out. */
 export function filterQuery(form: Conditions): Conditions {
   return Object.fromEntries(Object.entries(form).filter(([, value]) => value !== ''))
-}
-
-/** Whether a key was pasted, as where its id belongs. */
-export function holdsKey(form: Conditions, keyPrefix: string): boolean {
-  return Object.values(form).some(text => holdsKeyForm(text, keyPrefix))
 }
 
 /** @param problems gets what is wrong */
