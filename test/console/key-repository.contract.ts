@@ -3,10 +3,10 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { GatewayReport } from '../../src/console/announcing/gateway-rows.ts'
 import { searchAudit } from '../../src/console/audit/rows.ts'
 import type { Change } from '../../src/console/keys/rows/commit.ts'
-import { isSelected, KEY_FILTERS } from '../../src/console/keys/search/key-query.ts'
+import { KEY_FILTERS } from '../../src/console/keys/search/key-query.ts'
 import type { AuditEntry } from '../../src/console/platform/audit/entries.ts'
 import type { AuditedDatabase } from '../../src/console/platform/audit/mac.ts'
-import { readKeyRow } from '../../src/console/platform/database/key-row.ts'
+import { isInState, readKeyRow } from '../../src/console/platform/database/key-row.ts'
 import { keyState, type StoredKey } from '../../src/domain/key/key-record.ts'
 import { openDatabase } from '../support/open-database.ts'
 import { createRepository, insert, openRepository, type Repository, replace } from '../support/repository.ts'
@@ -265,7 +265,7 @@ export function describeKeyRepository(
       await insert(repository, someKey({ workspaceId: 'ws_2' }))
       for (const filter of KEY_FILTERS) {
         const query = database.reader.selectFrom('keys').selectAll().where('workspace_id', '=', 'ws_1')
-        const inState = query.where(row => isSelected(row, { filter, nowMs: NOW_MS, soonMs })).orderBy('id')
+        const inState = query.where(isInState(filter, { nowMs: NOW_MS, soonMs })).orderBy('id')
         const selected = (await inState.execute()).map(readKeyRow)
         expect(selected).toEqual(filter === 'active' ? [...keys.active, ...keys.expiring] : keys[filter])
         const states = new Set(selected.map(key => keyState(key.record, NOW_MS)))

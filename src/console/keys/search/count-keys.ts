@@ -1,13 +1,13 @@
-import { expressionBuilder, type Kysely, type RawBuilder, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Clock } from '../../../domain/clock.ts'
 import type { KeyState } from '../../../domain/key/key-record.ts'
 import type { KEY_STATE_LABELS } from '../../../observability/metrics/metrics.ts'
 import type { Dialect } from '../../platform/database/database.ts'
-import { isLive } from '../../platform/database/key-row.ts'
+import { isInState, isLive } from '../../platform/database/key-row.ts'
 import { listAsRows, whereClause } from '../../platform/database/query-parts.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import type { UnusedCounts } from '../../usage/index.ts'
-import { EXPIRING_SOON_MS, isSelected, type KeyFilter, type KeySelector, MAX_EXPIRING } from './key-query.ts'
+import { EXPIRING_SOON_MS, type KeyFilter, type KeySelector, MAX_EXPIRING } from './key-query.ts'
 import {
   findByIndex,
   inWorkspaces,
@@ -276,10 +276,8 @@ export async function countStates(
   maxCounted: number | null,
   { nowMs, dialect }: Pick<SearchContext, 'nowMs' | 'dialect'>,
 ): Promise<ReadonlyMap<string, WorkspaceKeyCounts>> {
-  const row = expressionBuilder<Tables, 'keys'>()
-  const soonMs = nowMs + EXPIRING_SOON_MS
-  const count = (filter: KeyFilter) =>
-    sql`count(*) filter (where ${isSelected(row, { filter, nowMs, soonMs })})`
+  const moment = { nowMs, soonMs: nowMs + EXPIRING_SOON_MS }
+  const count = (filter: KeyFilter) => sql`count(*) filter (where ${isInState(filter, moment)})`
   const sums = {
     counted: sql`count(*)`,
     expiring: count('expiring'),

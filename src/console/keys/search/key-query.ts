@@ -1,4 +1,3 @@
-import type { Expression, ExpressionBuilder, SqlBool } from 'kysely'
 import { INSTANT_EXPECTED, parseInstant } from '../../../domain/form/instant.ts'
 import { parseJson } from '../../../domain/form/json.ts'
 import { SHORT_NAME } from '../../../domain/id-form.ts'
@@ -10,8 +9,6 @@ import {
   type KeyState,
   WORKSPACE_ID_EXPECTED,
 } from '../../../domain/key/key-record.ts'
-import { isLive } from '../../platform/database/key-row.ts'
-import type { Tables } from '../../platform/database/tables.ts'
 
 export const KEY_SORTS = ['createdAt', 'expiresAt', 'lastUsedAt', 'name'] as const
 export type KeySort = (typeof KEY_SORTS)[number]
@@ -81,37 +78,6 @@ export const MAX_EXPIRING = 1000
 /** Filters of the key list; `expiring` keys are also `active`. */
 export const KEY_FILTERS = ['active', 'expiring', 'retiring', 'suspended', 'expired', 'revoked'] as const
 export type KeyFilter = (typeof KEY_FILTERS)[number]
-
-/** Keys in a state at a moment, in ms since the epoch. */
-interface KeySelection {
-  readonly filter: KeyFilter
-  readonly nowMs: number
-  /** An active key that expires before this counts as expiring. */
-  readonly soonMs: number
-}
-
-/** The states of `keyState` as SQL conditions. */
-export function isSelected(
-  row: ExpressionBuilder<Tables, 'keys'>,
-  { filter, nowMs, soonMs }: KeySelection,
-): Expression<SqlBool> {
-  const unended = isLive(nowMs)
-  const working = [unended, row('suspended_at_ms', 'is', null)]
-  switch (filter) {
-    case 'revoked':
-      return row('revoked_at_ms', 'is not', null)
-    case 'expired':
-      return row.and([row('revoked_at_ms', 'is', null), row('expires_at_ms', '<=', nowMs)])
-    case 'suspended':
-      return row.and([unended, row('suspended_at_ms', 'is not', null)])
-    case 'retiring':
-      return row.and([...working, row('replaced_by', 'is not', null)])
-    case 'active':
-      return row.and([...working, row('replaced_by', 'is', null)])
-    case 'expiring':
-      return row.and([...working, row('replaced_by', 'is', null), row('expires_at_ms', '<=', soonMs)])
-  }
-}
 
 /** Whether the selector leaves out any key of its workspaces. */
 export function hasConditions(selector: KeySelector): boolean {

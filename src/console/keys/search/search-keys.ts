@@ -1,7 +1,7 @@
-import { expressionBuilder, type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely'
+import { type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely'
 import { errorCode } from '../../../domain/errors.ts'
 import type { Dialect } from '../../platform/database/database.ts'
-import { readKeyRow } from '../../platform/database/key-row.ts'
+import { isInState, readKeyRow } from '../../platform/database/key-row.ts'
 import { MAY_TIME_OUT, QUERY_CANCELED } from '../../platform/database/postgres/errors.ts'
 import {
   allOf,
@@ -17,7 +17,6 @@ import {
   encodeCursor,
   type FoundKey,
   hasConditions,
-  isSelected,
   type KeyPosition,
   type KeyQuery,
   type KeySearchPage,
@@ -353,9 +352,8 @@ type Condition = RawBuilder<SqlBool>
 /** All conditions on a row of `keys`, aside from its workspace; null without any. */
 export function keyCondition(selector: KeySelector, nowMs: number, dialect: Dialect): Condition | null {
   const { state, text, scope, plan, expiresBeforeMs, createdBeforeMs, lastUsedBeforeMs } = selector
-  const row = expressionBuilder<Tables, 'keys'>()
   return allOf([
-    state === null ? null : sql<SqlBool>`${isSelected(row, { filter: state, nowMs, soonMs: nowMs })}`,
+    state === null ? null : isInState(state, { nowMs, soonMs: nowMs }),
     expiresBeforeMs === null ? null : sql<SqlBool>`keys.expires_at_ms < ${expiresBeforeMs}`,
     createdBeforeMs === null ? null : sql<SqlBool>`keys.created_at_ms < ${createdBeforeMs}`,
     scope === null ? null : hasScope(scope, dialect),

@@ -1,5 +1,5 @@
 import { type RawBuilder, type SqlBool, sql } from 'kysely'
-import type { KeyRecord, StoredKey } from '../../../domain/key/key-record.ts'
+import type { KeyRecord, KeyState, StoredKey } from '../../../domain/key/key-record.ts'
 import { eachText } from '../../../domain/key/key-texts.ts'
 import type { KeyRow } from './tables.ts'
 
@@ -53,4 +53,26 @@ export function toKeyRow({ record, digest }: StoredKey, changedAtMs: number): Ke
 /** Neither revoked nor expired, as a condition on columns of `keys`. */
 export function isLive(nowMs: number): RawBuilder<SqlBool> {
   return sql`revoked_at_ms is null and expires_at_ms > ${nowMs}`
+}
+
+/** The states of `keyState` in the same form. An `expiring` key is active, and expires by `soonMs`. */
+export function isInState(
+  state: KeyState | 'expiring',
+  { nowMs, soonMs }: { readonly nowMs: number; readonly soonMs: number },
+): RawBuilder<SqlBool> {
+  const works = sql`${isLive(nowMs)} and suspended_at_ms is null`
+  switch (state) {
+    case 'revoked':
+      return sql`revoked_at_ms is not null`
+    case 'expired':
+      return sql`revoked_at_ms is null and expires_at_ms <= ${nowMs}`
+    case 'suspended':
+      return sql`${isLive(nowMs)} and suspended_at_ms is not null`
+    case 'retiring':
+      return sql`${works} and replaced_by is not null`
+    case 'active':
+      return sql`${works} and replaced_by is null`
+    case 'expiring':
+      return sql`${works} and replaced_by is null and expires_at_ms <= ${soonMs}`
+  }
 }
