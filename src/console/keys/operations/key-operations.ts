@@ -23,8 +23,7 @@ import {
   type KeyAuditEntry,
   type LeakFinding,
 } from '../../platform/audit/entries.ts'
-import { identifyRequest } from '../../platform/http/idempotency.ts'
-import type { OperationContext } from '../../platform/http/request-context.ts'
+import { identifyRequest, type OperationContext } from '../../platform/http/request-context.ts'
 import {
   type OperationRejection,
   type OperationResult,

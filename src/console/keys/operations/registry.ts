@@ -16,13 +16,8 @@ import type { KeyAuditEntry } from '../../platform/audit/entries.ts'
 import type { ConsoleContext } from '../../platform/capability.ts'
 import { AuditWriteError, OutcomeUnknown, runChange } from '../../platform/database/database-unavailable.ts'
 import { createIds, type RandomBytes } from '../../platform/database/ids.ts'
-import {
-  decodeOutcome,
-  type EarlierResponse,
-  encodeOutcome,
-  type Idempotency,
-} from '../../platform/http/idempotency.ts'
-import type { OperationContext } from '../../platform/http/request-context.ts'
+import { decodeOutcome, type EarlierResponse, encodeOutcome } from '../../platform/http/idempotency.ts'
+import type { Idempotency, OperationContext } from '../../platform/http/request-context.ts'
 import type { WebhookEvent } from '../../webhooks/index.ts'
 import type { Change, KeyChange } from '../rows/commit.ts'
 import type { KeyRows } from '../rows/key-rows.ts'

@@ -5,9 +5,9 @@ import { isWorkspaceId } from '../../../domain/key/key-record.ts'
 import { may, type Person } from '../access/principal.ts'
 import type { RandomBytes } from '../database/ids.ts'
 import { ApiError } from '../http/api-error.ts'
-import { identifyRequest } from '../http/idempotency.ts'
 import {
   describeCaller,
+  identifyRequest,
   type OperationContext,
   readParameter,
   requirePrincipal,

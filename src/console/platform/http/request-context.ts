@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { INSTANT_EXPECTED, parseInstant } from '../../../domain/form/instant.ts'
 import { isKeyId, KEY_ID_EXPECTED } from '../../../domain/id-form.ts'
@@ -13,7 +14,6 @@ import {
 import type { PageOptions } from '../database/query-parts.ts'
 import { ApiError, invalidField } from './api-error.ts'
 import type { PageQuery } from './fields.ts'
-import { type Idempotency, identifyRequest } from './idempotency.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -54,6 +54,14 @@ export function describeCaller(request: FastifyRequest): Caller {
   return { actor: principalActor(principal), ...(name === undefined ? {} : { name }), ...from }
 }
 
+/** Identifies a repeated request by digests, so that nothing the caller sent is stored. */
+export interface Idempotency {
+  /** SHA-256 of the actor and the Idempotency-Key. */
+  readonly id: string
+  /** SHA-256 of operation, path parameters and body. */
+  readonly request: string
+}
+
 /** Who requests an operation, and how a repeated request is recognised. */
 export interface OperationContext {
   readonly caller: Caller
@@ -77,6 +85,24 @@ function readIdempotency(request: FastifyRequest, actor: string): Idempotency | 
   const operation = request.routeOptions.config.operation ?? 'other'
   // Path parameters, and a body that passed its schema, are objects; a missing body equals an empty one.
   return identifyRequest(actor, sent, [operation, request.params as object, (request.body ?? {}) as object])
+}
+
+/** @param request everything that determines the effect: operation, path parameters, body */
+export function identifyRequest(
+  actor: string,
+  idempotencyKey: string,
+  request: readonly [operation: string, parameters: object, body: object],
+): Idempotency {
+  const [operation, parameters, body] = request
+  return {
+    id: hash('sha256', JSON.stringify([actor, idempotencyKey])),
+    request: hash('sha256', JSON.stringify([operation, sorted(parameters), sorted(body)])),
+  }
+}
+
+/** Flat objects; the order of their fields does not matter. */
+function sorted(object: object): [string, unknown][] {
+  return Object.entries(object).sort(([a], [b]) => (a < b ? -1 : 1))
 }
 
 const DEFAULT_PAGE_SIZE = 50
