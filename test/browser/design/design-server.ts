@@ -1,5 +1,5 @@
 import Fastify from 'fastify'
-import { registerAssets } from '../../../src/console/platform/html/assets.ts'
+import { registerAssets } from '../../../src/console/platform/html/layout.ts'
 import { designPage } from './design-page.ts'
 
 /** Serves the page of the design with the style sheet and the script of the console. @param port 0 for a free one */

@@ -1,7 +1,7 @@
 import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { SCRIPT } from '../../../src/console/platform/html/assets.ts'
+import { SCRIPT } from '../../../src/console/platform/html/layout.ts'
 import { plainPasted, plainSearch } from '../../../src/domain/form/text.ts'
 import { PASTED_FORMS } from '../../support/pasted-forms.ts'
 
