@@ -9,6 +9,7 @@ import {
   SqliteAdapter,
   type SqliteDatabase,
   SqliteDialect,
+  type SqliteDialectConfig,
   SqliteDriver,
   type SqliteStatement,
 } from 'kysely'
@@ -26,19 +27,18 @@ const BUSY_RETRY_MS = 20
 /** Kysely's SQLite dialect over `node:sqlite`, which differs from the expected driver in a few calls. */
 export class NodeSqliteDialect extends SqliteDialect {
   readonly #raw: DatabaseSync
-  readonly #database: SqliteDatabase
-  readonly #report: ReportTrouble
+  readonly #config: SqliteDialectConfig
 
   constructor(database: DatabaseSync, report: ReportTrouble = () => {}) {
-    const bridged = bridge(database)
-    super({ database: bridged })
+    const onCreateConnection = async (connection: DatabaseConnection) => inTurns(connection, report)
+    const config = { database: bridge(database), onCreateConnection }
+    super(config)
     this.#raw = database
-    this.#database = bridged
-    this.#report = report
+    this.#config = config
   }
 
   override createDriver(): Driver {
-    return new ImmediateDriver(this.#database, this.#raw, this.#report)
+    return new ImmediateDriver(this.#config, this.#raw)
   }
 
   override createAdapter(): DialectAdapter {
@@ -46,32 +46,16 @@ export class NodeSqliteDialect extends SqliteDialect {
   }
 }
 
-/**
- * Every transaction writes, so it takes the write lock at once: a later upgrade of the lock would fail without waiting.
- *
- * `node:sqlite` is synchronous, and code that only awaits statements never turns the event loop. So a statement waits for
- * the next turn once those before it have taken this one's share: sockets and heartbeats go on during long reads and writes.
- * Each transaction begins in a turn of its own. For the same reason the wait for a lock is not left to SQLite.
- */
+/** Every transaction writes, so it takes the write lock at once: a later upgrade of the lock would fail without waiting. */
 class ImmediateDriver extends SqliteDriver {
   readonly #raw: DatabaseSync
-  readonly #report: ReportTrouble
-  /** Since when another process holds the lock: those that wait behind each other wait once. */
-  #busySinceMs: number | null = null
-  readonly #guarded = new WeakSet<DatabaseConnection>()
 
-  constructor(database: SqliteDatabase, raw: DatabaseSync, report: ReportTrouble) {
-    super({ database })
+  constructor(config: SqliteDialectConfig, raw: DatabaseSync) {
+    super(config)
     this.#raw = raw
-    this.#report = report
   }
 
-  override async acquireConnection(): Promise<DatabaseConnection> {
-    const connection = await super.acquireConnection()
-    if (!this.#guarded.has(connection)) this.#guard(connection)
-    return connection
-  }
-
+  /** In a turn of its own, as `inTurns` says. */
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
     await nextTurn()
     await connection.executeQuery(CompiledQuery.raw('begin immediate'))
@@ -81,35 +65,38 @@ class ImmediateDriver extends SqliteDriver {
   override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
     if (this.#raw.isTransaction) await super.rollbackTransaction(connection)
   }
+}
 
-  /** There is one connection, which Kysely patches in the same way for its log. */
-  #guard(connection: DatabaseConnection): void {
-    const execute = connection.executeQuery.bind(connection)
-    connection.executeQuery = async <Row>(...[query, options]: Parameters<typeof execute>) => {
-      for (;;) {
-        try {
-          await nextStatement()
-          const result = await execute<Row>(query, options)
-          this.#busySinceMs = null
-          return result
-        } catch (error) {
-          const explained = explainSqliteError(error, query.sql)
-          if (!(explained instanceof DatabaseUnavailable)) throw error
-          if (explained.kind !== 'busy' || !this.#mayWait()) {
-            this.#report(explained.kind)
-            throw explained
-          }
-          await setTimeout(BUSY_RETRY_MS)
+/**
+ * `node:sqlite` is synchronous, and code that only awaits statements never turns the event loop. So a statement waits for
+ * the next turn once those before it have taken this one's share: sockets and heartbeats go on during long reads and writes.
+ * For the same reason the wait for a lock is not left to SQLite. Kysely patches a connection in the same way for its log.
+ */
+function inTurns(connection: DatabaseConnection, report: ReportTrouble): void {
+  const execute = connection.executeQuery.bind(connection)
+  /** Since when another process holds the lock: those that wait behind each other wait once. */
+  let busySinceMs: number | null = null
+  const mayWait = () => {
+    busySinceMs ??= performance.now()
+    return performance.now() - busySinceMs < BUSY_TIMEOUT_MS
+  }
+  connection.executeQuery = async <Row>(...[query, options]: Parameters<typeof execute>) => {
+    for (;;) {
+      try {
+        await nextStatement()
+        const result = await execute<Row>(query, options)
+        busySinceMs = null
+        return result
+      } catch (error) {
+        const explained = explainSqliteError(error, query.sql)
+        if (!(explained instanceof DatabaseUnavailable)) throw error
+        if (explained.kind !== 'busy' || !mayWait()) {
+          report(explained.kind)
+          throw explained
         }
+        await setTimeout(BUSY_RETRY_MS)
       }
     }
-    this.#guarded.add(connection)
-  }
-
-  #mayWait(): boolean {
-    const nowMs = performance.now()
-    this.#busySinceMs ??= nowMs
-    return nowMs - this.#busySinceMs < BUSY_TIMEOUT_MS
   }
 }
 
