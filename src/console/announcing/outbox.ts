@@ -88,7 +88,7 @@ export class Outbox {
     if (announcer.state() !== 'ready' || this.#mark.isSuperseded) return false
     // A Redis that is not known yet may be another one.
     const announcement = this.#mark.verify().then(async ({ mark }) => {
-      throwFirstFailure(await this.#putAll(keys, changes))
+      throwFirstFailure(await this.write(this.#announcementsOf(keys, changes)))
       return mark
     })
     const { promise: late, resolve: giveUp } = Promise.withResolvers<boolean>()
@@ -247,7 +247,7 @@ export class Outbox {
     // Read after the changes, so that each is at least as new as they are.
     const found = await repository.findByDigests(digests)
     const keys = digests.flatMap(digest => found.get(digest) ?? [])
-    const results = await this.#putAll(keys, changes)
+    const results = await this.write(this.#announcementsOf(keys, changes))
     const failed = new Set(
       keys.flatMap(({ digest }, index) => (results[index]?.status === 'fulfilled' ? [] : digest)),
     )
@@ -260,22 +260,17 @@ export class Outbox {
     throwFirstFailure(results)
   }
 
-  /** @returns the result of each key, in their order */
-  async #putAll(
-    keys: readonly StoredKey[],
-    changes: readonly PendingChange[],
-  ): Promise<readonly PromiseSettledResult<void>[]> {
-    const { clock, messages } = this.#parts
+  #announcementsOf(keys: readonly StoredKey[], changes: readonly PendingChange[]): Announcement[] {
     const changesByDigest = Map.groupBy(changes, ({ digest }) => digest)
-    return this.write(
-      keys.map(key => {
-        const known = changesByDigest.get(key.digest) ?? []
-        // The record may be newer than the changes: its own version is published too.
-        const own = toPendingChange(key, clock.wallMs())
-        const all = known.some(({ version }) => version === own.version) ? known : [...known, own]
-        return { key, messages: all.map(messages.change) }
-      }),
-    )
+    return keys.map(key => this.#announcementOf(key, changesByDigest.get(key.digest)))
+  }
+
+  /** The record may be newer than the changes: its own version is published too. */
+  #announcementOf(key: StoredKey, changes: readonly PendingChange[] = []): Announcement {
+    const { clock, messages } = this.#parts
+    const own = toPendingChange(key, clock.wallMs())
+    const all = changes.some(({ version }) => version === own.version) ? changes : [...changes, own]
+    return { key, messages: all.map(messages.change) }
   }
 
   /** Writes records and publishes their messages, of which records that Redis lacks have none. Never rejects. @returns the result of each */
@@ -297,7 +292,7 @@ export class Outbox {
 
   /** Announces the newest version of each doubtful key. The one that was written is only written again, if Redis did not answer. */
   async #settleDoubtful(): Promise<void> {
-    const { repository, clock, messages } = this.#parts
+    const { repository } = this.#parts
     const doubtful = [...this.#doubtful].slice(0, BATCH_SIZE)
     if (doubtful.length === 0) return
     const found = await repository.findByDigests(doubtful.map(([digest]) => digest))
@@ -305,8 +300,7 @@ export class Outbox {
     const announcements = doubtful.flatMap(([digest, { version, isAnswered }]) => {
       const key = found.get(digest)
       if (key === undefined) return []
-      if (key.record.version > version)
-        return [{ key, messages: [messages.change(toPendingChange(key, clock.wallMs()))] }]
+      if (key.record.version > version) return [this.#announcementOf(key)]
       return isAnswered ? [] : [{ key, messages: [] }]
     })
     throwFirstFailure(await this.write(announcements))
