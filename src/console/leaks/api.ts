@@ -4,15 +4,16 @@ import { finished } from 'node:stream'
 import type { FastifyRequest, onRequestHookHandler } from 'fastify'
 import { Type } from 'typebox'
 import { findClientNetwork } from '../../domain/form/address.ts'
+import { parseJson } from '../../domain/form/json.ts'
 import { plainPasted } from '../../domain/form/text.ts'
 import { digestKey } from '../../domain/key/secret.ts'
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import { ApiError } from '../platform/http/api-error.ts'
 import type { Call } from '../platform/http/calls.ts'
 import { fields } from '../platform/http/fields.ts'
-import { readJsonText, UnstorableText } from '../platform/http/read-bodies.ts'
+import { readJsonText } from '../platform/http/read-bodies.ts'
 import type { HandleTokens, ReportedToken, TokenOutcome } from './operations.ts'
-import type { KeySource, ReportKey } from './public-keys.ts'
+import { KEY_IDENTIFIER, type KeySource, type ReportKey } from './public-keys.ts'
 
 const GITHUB_LIMIT_BYTES = 1024 * 1024
 /** Bodies received at once: anyone may send the identifier of a public key, which admits a body of 1 MiB. */
@@ -117,7 +118,7 @@ async function findKey(
 
 /** Fields that this version does not know are ignored: GitHub may add some. */
 function readTokens(body: Buffer): GithubToken[] {
-  const parsed = parse(body)
+  const parsed = parseJson(readJsonText(body))
   if (!Array.isArray(parsed)) throw new ApiError('invalid_request', 'The body must be a JSON array')
   if (parsed.length > MAX_TOKENS) {
     throw new ApiError('request_too_large', `A report may have ${MAX_TOKENS} tokens; send several`)
@@ -132,22 +133,12 @@ function readTokens(body: Buffer): GithubToken[] {
   })
 }
 
-function parse(body: Buffer): unknown {
-  try {
-    return JSON.parse(readJsonText(body))
-  } catch (error) {
-    if (error instanceof UnstorableText) throw error
-    throw new ApiError('invalid_request', 'The body must be a JSON array')
-  }
-}
-
 /** By its hash: a secret is in no response but the one that issues it. */
 function feedbackOn({ token, type }: GithubToken, outcome: TokenOutcome) {
   const label = outcome === 'unknown' ? 'false_positive' : 'true_positive'
   return { token_hash: digestKey(token), token_type: type, label }
 }
 
-const IDENTIFIER = /^[A-Za-z0-9._-]{1,128}$/
 /** An ECDSA P-256 signature in DER has at most 72 bytes. */
 const SIGNATURE = /^[A-Za-z0-9+/]{1,100}={0,2}$/
 
@@ -160,7 +151,7 @@ interface ReportSignature {
 export function readSignature(headers: IncomingHttpHeaders): ReportSignature | null {
   const identifier = headers['github-public-key-identifier']
   const signature = headers['github-public-key-signature']
-  if (typeof identifier !== 'string' || !IDENTIFIER.test(identifier)) return null
+  if (typeof identifier !== 'string' || !KEY_IDENTIFIER.test(identifier)) return null
   if (typeof signature !== 'string' || !SIGNATURE.test(signature)) return null
   return { identifier, signature: Buffer.from(signature, 'base64') }
 }

@@ -4,7 +4,7 @@ import { LEAK_OUTCOMES, LEAK_REPORTERS } from '../../observability/metrics/metri
 import type { Registry } from '../keys/index.ts'
 import type { Capability, ConsoleContext } from '../platform/capability.ts'
 import { ApiError } from '../platform/http/api-error.ts'
-import { createAddressLimit } from '../platform/http/authenticate-programs.ts'
+import { countAttempt, createAddressLimit } from '../platform/http/authenticate-programs.ts'
 import { mountCalls } from '../platform/http/calls.ts'
 import { githubCall, reportCall } from './api.ts'
 import { createTokenHandler, type HandleTokens, type Reporter } from './operations.ts'
@@ -29,12 +29,7 @@ export function createLeaks(context: ConsoleContext, registry: Registry): Capabi
   )
   const handleTokens = bounded(createTokenHandler({ registry, metrics, action }))
   const limit = createAddressLimit(reportsPerMinute, randomBytes)
-  const countReport = async (request: FastifyRequest) => {
-    const waitSeconds = await limit(request.callerAddress)
-    if (waitSeconds === 0) return
-    const text = `Too many reports from this address; try again in ${waitSeconds} s`
-    throw new ApiError('rate_limited', text, { 'retry-after': String(waitSeconds) })
-  }
+  const countReport = (request: FastifyRequest) => countAttempt(limit, request.callerAddress, 'reports')
   const signedCall = githubCall({ keys, handleTokens, countRejection: countReport, logger })
   return {
     registerOpen(app) {

@@ -22,7 +22,7 @@ const RETRY_MS = 300_000
 const MAX_BYTES = 256 * 1024
 const MAX_ETAG_LENGTH = 200
 const MAX_KEYS = 100
-const IDENTIFIER = /^[A-Za-z0-9._-]{1,128}$/
+export const KEY_IDENTIFIER = /^[A-Za-z0-9._-]{1,128}$/
 
 /** A key of GitHub that signs reports. */
 export interface ReportKey {
@@ -196,7 +196,8 @@ export function parsePublicKeys(text: string): ReportKeys {
   const keys = new Map<string, ReportKey>()
   for (const entry of list.slice(0, MAX_KEYS)) {
     const { key_identifier: identifier, key: pem, is_current: isCurrent } = entry
-    if (typeof identifier !== 'string' || !IDENTIFIER.test(identifier) || typeof pem !== 'string') continue
+    if (typeof identifier !== 'string' || !KEY_IDENTIFIER.test(identifier) || typeof pem !== 'string')
+      continue
     const key = importKey(pem)
     // A key of another kind is for another protocol.
     if (key !== null) keys.set(identifier, { key, isCurrent: isCurrent === true })

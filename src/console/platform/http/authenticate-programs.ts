@@ -35,7 +35,9 @@ export function admitPrincipals(parts: ProgramAuthentication): onRequestHookHand
         presented !== null && isPrincipal(await identify(parts, presented))
       return
     }
-    if (request.headers.authorization !== undefined) await countFailure(parts.limit, request.callerAddress)
+    if (request.headers.authorization !== undefined) {
+      await countAttempt(parts.limit, request.callerAddress, 'failed attempts')
+    }
     throw found === null ? unauthenticated() : unauthenticated(`This token ${PROBLEMS[found]}`)
   }
 }
@@ -54,14 +56,6 @@ async function identify(
   if (operatorTokens.accept(presented)) return { kind: 'operator' }
   const token = await tokens.identify(presented)
   return typeof token === 'string' || token === null ? token : { kind: 'token', token }
-}
-
-/** @throws ApiError if the address has failed too often */
-async function countFailure(limit: AddressLimit, address: string): Promise<void> {
-  const waitSeconds = await limit(address)
-  if (waitSeconds === 0) return
-  const text = `Too many failed attempts from this address; try again in ${waitSeconds} s`
-  throw new ApiError('rate_limited', text, { 'retry-after': String(waitSeconds) })
 }
 
 const CHALLENGE = { 'www-authenticate': 'Bearer realm="postern"' }
@@ -161,6 +155,14 @@ export function createAddressLimit(perMinute: number, randomBytes: RandomBytes):
     const bucket = hash('sha256', `${salt} ${findClientNetwork(address)}`, 'buffer').readUInt32BE() % BUCKETS
     return secondsToWait(limiter, bucket)
   }
+}
+
+/** @param what was tried, in the plural @throws ApiError beyond the limit */
+export async function countAttempt(limit: AddressLimit, address: string, what: string): Promise<void> {
+  const waitSeconds = await limit(address)
+  if (waitSeconds === 0) return
+  const text = `Too many ${what} from this address; try again in ${waitSeconds} s`
+  throw new ApiError('rate_limited', text, { 'retry-after': String(waitSeconds) })
 }
 
 /** Counts an attempt. @returns seconds to wait; 0 if the attempt is allowed */
