@@ -1,13 +1,14 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
 import type { Database, Dialect } from '../platform/database/database.ts'
+import { rowsFrom } from '../platform/database/query-parts.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import { shareBatches } from '../platform/jobs/share-runs.ts'
 
 /** Confirmations are read right after a revocation. */
 export const CONFIRMATIONS_KEPT_MS = 3_600_000
 const PURGED_AT_ONCE = 1_000
-/** Bounds the parameters of one statement, four a row. */
-const ROWS_AT_ONCE = 250
+/** Bounds the time of one statement, which blocks the event loop on SQLite. */
+const ROWS_AT_ONCE = 500
 /** Bounds a transaction to some ten milliseconds. */
 const MAX_CONFIRMATIONS = 5_000
 const MAX_GATEWAYS = 1_000
@@ -155,24 +156,20 @@ async function insertConfirmations(
   dialect: Dialect,
 ): Promise<void> {
   const rows = reports.flatMap(({ id, atMs, confirmed }) =>
-    confirmed.map(({ digest, version }) => ({ digest, version, gateway_id: id, at_ms: atMs })),
+    confirmed.map(change => ({ ...change, id, atMs })),
   )
-  if (rows.length === 0) return
-  if (dialect === 'postgres') {
-    // Four parameters, however many rows: thousands of them would cost the console more than the rows.
+  for (let from = 0; from < rows.length; from += ROWS_AT_ONCE) {
+    const some = rows.slice(from, from + ROWS_AT_ONCE)
+    const columns = [
+      { values: some.map(({ digest }) => digest), type: 'text' },
+      { values: some.map(({ version }) => version), type: 'integer' },
+      { values: some.map(({ id }) => id), type: 'text' },
+      { values: some.map(({ atMs }) => atMs), type: 'bigint' },
+    ] as const
     await sql`
       insert into confirmations (digest, version, gateway_id, at_ms)
-      select * from unnest(${rows.map(row => row.digest)}::text[], ${rows.map(row => row.version)}::integer[],
-        ${rows.map(row => row.gateway_id)}::text[], ${rows.map(row => row.at_ms)}::bigint[]) as given (d, v, g, t)
-      order by d, v, g on conflict do nothing`.execute(tx)
-    return
-  }
-  for (let from = 0; from < rows.length; from += ROWS_AT_ONCE) {
-    await tx
-      .insertInto('confirmations')
-      .values(rows.slice(from, from + ROWS_AT_ONCE))
-      .onConflict(conflict => conflict.doNothing())
-      .execute()
+      select c0, c1, c2, c3 from ${rowsFrom(columns, dialect)} where true
+      order by c0, c1, c2 on conflict do nothing`.execute(tx)
   }
 }
 

@@ -1,5 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
 import type { Database, Dialect } from '../../platform/database/database.ts'
+import { rowsFrom } from '../../platform/database/query-parts.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 import type { shareBatches } from '../../platform/jobs/share-runs.ts'
 
@@ -27,16 +28,14 @@ async function recordUse(
   lastUsedMs: ReadonlyMap<string, number>,
   dialect: Dialect,
 ): Promise<void> {
-  const reported = JSON.stringify(Object.fromEntries(lastUsedMs))
-  const used =
-    dialect === 'sqlite'
-      ? sql`json_each(${reported}) as used`
-      : sql`json_each_text(${reported}::json) as used (key, value)`
-  const usedAtMs = sql`cast(used.value as bigint)`
+  const columns = [
+    { values: [...lastUsedMs.keys()], type: 'text' },
+    { values: [...lastUsedMs.values()], type: 'bigint' },
+  ] as const
   await sql`
     insert into key_use (key_id, workspace_id, last_used_at_ms)
-    select keys.id, keys.workspace_id,
-      case when ${usedAtMs} < created_at_ms then created_at_ms else ${usedAtMs} end from ${used} join keys on keys.id = used.key
+    select keys.id, keys.workspace_id, case when c1 < created_at_ms then created_at_ms else c1 end
+    from ${rowsFrom(columns, dialect)} join keys on keys.id = reported.c0
     where true order by keys.id
     on conflict (key_id) do update set last_used_at_ms = excluded.last_used_at_ms
     where excluded.last_used_at_ms >= key_use.last_used_at_ms + ${ACCURACY_MS}`.execute(tx)
