@@ -6,7 +6,7 @@ import { readNamedFile } from '../config/setting-files.ts'
 import { withoutBrackets } from '../domain/form/address.ts'
 import { certificatesIn } from '../domain/pem.ts'
 import { hostAndPort } from '../outgoing/connect.ts'
-import { CheckFailure, type Examined, passed } from './finding.ts'
+import { CheckFailure, type Passed } from './finding.ts'
 
 const DAY_MS = 86_400_000
 const WARN_DAYS = 14
@@ -62,7 +62,7 @@ export function expiryNote(expiresAtMs: number | null, nowMs = Date.now()): stri
 }
 
 /** A certificate that this process presents. @param setting that names its file */
-export async function checkOwnCertificate(setting: string, file: string): Promise<Examined> {
+export async function checkOwnCertificate(setting: string, file: string): Promise<Passed> {
   const [own] = certificatesIn(readNamedFile(file, setting))
   if (own === undefined) throw new CheckFailure(`${setting}: the file contains no PEM certificate`, null)
   const nowMs = Date.now()
@@ -74,6 +74,5 @@ export async function checkOwnCertificate(setting: string, file: string): Promis
     const from = own.validFromDate.toISOString()
     throw new CheckFailure(`${setting} is valid only from ${from}`, 'check the clock, or wait')
   }
-  const found = `${setting}${expiryNote(expiresAtMs, nowMs)}`
-  return { finding: passed('certificate', found) }
+  return { found: `${setting}${expiryNote(expiresAtMs, nowMs)}` }
 }

@@ -18,39 +18,32 @@ import { requireKnownSecret } from '../console/platform/signing-secrets.ts'
 import { MIGRATIONS } from '../console/schema.ts'
 import { fingerprintSecret } from '../domain/key/secret.ts'
 import { expiryNote, peerExpiry } from './certificates.ts'
-import {
-  ANSWER_MS,
-  type Check,
-  CheckFailure,
-  type ClockReading,
-  type Examined,
-  passed,
-  readClock,
-} from './finding.ts'
-
-const NAME = 'database'
+import { ANSWER_MS, type Check, CheckFailure, type Passed, readClock } from './finding.ts'
 
 /** Reads only: a start of the console migrates the schema. */
 export function databaseChecks({ database: { url }, keys }: Config): Check[] {
   const file = sqliteFilePath(url)
   return [
-    { name: NAME, run: () => (file === null ? checkPostgres(url, keys) : checkSqlite(url, file, keys)) },
+    {
+      name: 'database',
+      run: () => (file === null ? checkPostgres(url, keys) : checkSqlite(url, file, keys)),
+    },
   ]
 }
 
-async function checkSqlite(url: string, file: string, keys: Config['keys']): Promise<Examined> {
-  if (file === ':memory:') return ok('SQLite in memory: keys are lost when the console ends')
+async function checkSqlite(url: string, file: string, keys: Config['keys']): Promise<Passed> {
+  if (file === ':memory:') return { found: 'SQLite in memory: keys are lost when the console ends' }
   const found = await stat(file).catch(() => null)
   await requireWritable(dirname(file), `the folder of the SQLite file ${file}`)
   await requireSpace(dirname(file))
-  if (found === null) return ok(`SQLite, no file ${file} yet: the console makes it`)
+  if (found === null) return { found: `SQLite, no file ${file} yet: the console makes it` }
   await requireWritable(file, `the SQLite file ${file}`)
   const missing = await readDatabase(url, async database => {
     const missing = await missingMigrations(database, MIGRATIONS)
     await requireSigningSecret(database, missing, keys)
     return missing
   })
-  return ok(`SQLite ${file}, ${describeSchema(missing)}`)
+  return { found: `SQLite ${file}, ${describeSchema(missing)}` }
 }
 
 /** As the start of the console does, of a schema that it knows. */
@@ -88,7 +81,7 @@ interface ServerState {
   readonly ms: number
 }
 
-async function checkPostgres(url: string, keys: Config['keys']): Promise<Examined> {
+async function checkPostgres(url: string, keys: Config['keys']): Promise<Passed> {
   const database = await openReadOnly(url).catch(explain)
   try {
     const sentAtMs = Date.now()
@@ -111,7 +104,7 @@ async function checkPostgres(url: string, keys: Config['keys']): Promise<Examine
     await requireRights(database)
     await requireSigningSecret(database, missing, keys)
     const found = `PostgreSQL ${state.version}, database ${state.database}, ${describeSchema(missing)}`
-    return ok(`${found}${expiryNote(await postgresExpiry(url))}`, clock)
+    return { found: `${found}${expiryNote(await postgresExpiry(url))}`, clock }
   } finally {
     await database.destroy()
   }
@@ -162,10 +155,6 @@ async function requireRights(database: Kysely<Tables>): Promise<void> {
 function describeSchema(missing: readonly string[]): string {
   if (missing.length === 0) return 'schema up to date'
   return `the next start of the console migrates the schema (${missing.join(', ')})`
-}
-
-function ok(found: string, clock?: ClockReading): Examined {
-  return { finding: passed(NAME, found), clock }
 }
 
 /** Asks for TLS (PostgreSQL, "Message Formats", SSLRequest): its length and its code. */

@@ -5,7 +5,7 @@ import { proxyFor } from '../domain/proxy.ts'
 import { ProxyError } from '../outgoing/connect.ts'
 import { OutgoingClient } from '../outgoing/outgoing-client.ts'
 import { expiryNote, watchCertificates } from './certificates.ts'
-import { ANSWER_MS, type Check, CheckFailure, type Examined, passed } from './finding.ts'
+import { ANSWER_MS, type Check, CheckFailure, type Passed } from './finding.ts'
 import { explainNetworkFailure } from './network-failure.ts'
 
 interface Target {
@@ -60,7 +60,7 @@ function targetsOf({ tracing, usage, leaks, console: { webhook } }: Config, plan
 }
 
 /** OPTIONS changes nothing (RFC 9110, section 9.2.1), and any response shows that the server is there. */
-async function checkTarget(target: Target, url: URL, proxies: Config['outgoing']): Promise<Examined> {
+async function checkTarget(target: Target, url: URL, proxies: Config['outgoing']): Promise<Passed> {
   const { authority = 'NODE_EXTRA_CA_CERTS', caFile } = target
   const ca = caFile === undefined ? undefined : readNamedFile(caFile, authority)
   const client = new OutgoingClient({ proxies, ca, connectTimeoutMs: ANSWER_MS })
@@ -71,8 +71,9 @@ async function checkTarget(target: Target, url: URL, proxies: Config['outgoing']
     body.on('error', () => {}).destroy()
     const through = proxyFor(url, proxies)
     const way = through === null ? '' : ` through the proxy ${through.url.origin}`
-    const found = `${url.host} answers with ${statusCode}${way}${expiryNote(certificates.expiryOf(url))}`
-    return { finding: passed(target.check, found) }
+    return {
+      found: `${url.host} answers with ${statusCode}${way}${expiryNote(certificates.expiryOf(url))}`,
+    }
   } catch (error) {
     // It says what to do.
     if (error instanceof ProxyError) throw new CheckFailure(error.message, null)

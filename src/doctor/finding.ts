@@ -23,15 +23,21 @@ export interface ClockReading {
   readonly limitMs: number
 }
 
-export interface Examined {
-  readonly finding: Finding
+/** What a check that passed has found. */
+export interface Passed {
+  readonly found: string
   readonly clock?: ClockReading | undefined
 }
 
 /** A check of its own time: it never waits longer than `CHECK_DEADLINE_MS`. */
 export interface Check {
   readonly name: string
-  run(): Promise<Examined>
+  run(): Promise<Passed>
+}
+
+interface Examined {
+  readonly finding: Finding
+  readonly clock?: ClockReading | undefined
 }
 
 /** Longer than each time limit within a check, so that a check ends by its own, which says more. */
@@ -59,16 +65,17 @@ const LATE_ADVICE = 'check that the host name resolves, and that this machine is
 /** Never rejects: an error is what the check found. */
 export async function runCheck({ name, run }: Check): Promise<Examined> {
   try {
-    return await withinDeadline(run(), CHECK_DEADLINE_MS, () => {
+    const { found, clock } = await withinDeadline(run(), CHECK_DEADLINE_MS, () => {
       throw new CheckFailure(`no result within ${CHECK_DEADLINE_MS / 1000} s`, LATE_ADVICE)
     })
+    return { finding: passed(name, found), clock }
   } catch (error) {
     const advice = error instanceof CheckFailure ? error.advice : null
     return { finding: { check: name, isOk: false, found: describeError(error), advice } }
   }
 }
 
-export function passed(check: string, found: string): Finding {
+function passed(check: string, found: string): Finding {
   return { check, isOk: true, found, advice: null }
 }
 

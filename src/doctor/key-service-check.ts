@@ -14,14 +14,12 @@ import {
   type Check,
   CheckFailure,
   type ClockReading,
-  type Examined,
   GATEWAY_LIMIT_MS,
-  passed,
+  type Passed,
   readClock,
 } from './finding.ts'
 import { explainNetworkFailure } from './network-failure.ts'
 
-const NAME = 'key service'
 const REACHED_BY = {
   server: 'the console or key service',
   address: 'keyService.url',
@@ -38,10 +36,10 @@ const LOOKUP: KeyServiceRequest = { method: 'GET', path: `/keys/${DIGEST}`, maxB
 /** Looks a key up that does not exist, and signs off as a gateway that never signed on: neither leaves a trace. */
 export function keyServiceChecks(config: Config): Check[] {
   const { url } = config.keyService
-  return url === undefined ? [] : [{ name: NAME, run: () => checkKeyService(config, url) }]
+  return url === undefined ? [] : [{ name: 'key service', run: () => checkKeyService(config, url) }]
 }
 
-async function checkKeyService(config: Config, url: string): Promise<Examined> {
+async function checkKeyService(config: Config, url: string): Promise<Passed> {
   const client = new KeyServiceClient({ ...config.keyService, url, region: config.region })
   const { host } = new URL(url)
   const certificates = watchCertificates()
@@ -74,7 +72,7 @@ async function checkKeyService(config: Config, url: string): Promise<Examined> {
       )
     const { note, clock } = await compareSettings(config, send)
     const found = `${host} accepts the token and looks keys up${note}${expiryNote(certificates.expiryOf(new URL(url)))}`
-    return { finding: passed(NAME, found), clock }
+    return { found, clock }
   } finally {
     certificates.stop()
     await client.stop()

@@ -25,15 +25,7 @@ import { parseEndpoint, REDIS_PORT, SENTINEL_PORT } from '../redis/endpoint.ts'
 import { patientSettings, type RedisSettings, requireTopology } from '../redis/options.ts'
 import { RedisConnection } from '../redis/redis-connection.ts'
 import { expiryNote, peerExpiry } from './certificates.ts'
-import {
-  ANSWER_MS,
-  type Check,
-  CheckFailure,
-  type ClockReading,
-  type Examined,
-  passed,
-  readClock,
-} from './finding.ts'
+import { ANSWER_MS, type Check, CheckFailure, type ClockReading, type Passed, readClock } from './finding.ts'
 
 /** For a better answer after the first trouble: of another Sentinel or node, or the cause of a closed connection. */
 const GRACE_MS = 1_000
@@ -56,11 +48,11 @@ export function consoleRedisChecks({ redis, regions, limits, database }: Config)
         readDatabase(database.url, tables =>
           isMarkedRedis(connection, tables, place.name ?? DEFAULT_REGION),
         ).catch(() => null)
-      return { name, run: () => checkAnnouncing(name, place.redis, { readsCounters, isRecognised }) }
+      return { name, run: () => checkAnnouncing(place.redis, { readsCounters, isRecognised }) }
     })
 }
 
-async function checkReading(redis: RedisSettings, countsLimits: boolean): Promise<Examined> {
+async function checkReading(redis: RedisSettings, countsLimits: boolean): Promise<Passed> {
   const settings = patientSettings(redis)
   const isCluster = requireTopology(settings).kind === 'cluster'
   const reader = createCommandClient(settings)
@@ -85,8 +77,7 @@ async function checkReading(redis: RedisSettings, countsLimits: boolean): Promis
     }),
   ])
   const rights = countsLimits ? 'reading, subscribing and counting' : 'reading and subscribing'
-  const found = `${describePlace(settings)} allows ${rights}${expiryNote(expiresAtMs)}`
-  return { finding: passed('redis', found) }
+  return { found: `${describePlace(settings)} allows ${rights}${expiryNote(expiresAtMs)}` }
 }
 
 interface Announcing {
@@ -97,10 +88,9 @@ interface Announcing {
 
 /** The console's own connection, which sends its probe. */
 async function checkAnnouncing(
-  check: string,
   redis: RedisSettings,
   { readsCounters, isRecognised }: Announcing,
-): Promise<Examined> {
+): Promise<Passed> {
   const settings = patientSettings(redis)
   let socket: Socket | null = null
   let clock: ClockReading | undefined
@@ -152,7 +142,7 @@ async function checkAnnouncing(
   }
   const rights = readsCounters ? 'writing, publishing and reading counters' : 'writing and publishing'
   const found = `${describePlace(settings)} allows ${rights}${expiryNote(peerExpiry(socket))}${isOther ? OTHER_NOTE : ''}`
-  return { finding: passed(check, found), clock }
+  return { found, clock }
 }
 
 /** Heartbeats begin afterwards. */

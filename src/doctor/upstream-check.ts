@@ -12,14 +12,12 @@ import {
   type Check,
   type CheckFailure,
   type ClockReading,
-  type Examined,
   HTTP_DATE_RESOLUTION_MS,
-  passed,
+  type Passed,
   readClock,
 } from './finding.ts'
 import { explainNetworkFailure } from './network-failure.ts'
 
-const NAME = 'upstream'
 const REACHED_BY = {
   server: 'the upstream',
   address: 'upstream.url or upstream.addresses',
@@ -34,13 +32,13 @@ export function upstreamChecks({ upstream }: Config): Check[] {
   if (url === undefined) return []
   const settings = { ...upstream, url }
   return listUpstreamTargets(settings).map(target => ({
-    name: NAME,
+    name: 'upstream',
     run: () => checkTarget(settings, target),
   }))
 }
 
 /** Any HTTP response shows that the upstream is there. One of several addresses suffices, as it does for the gateway. */
-async function checkTarget(settings: UpstreamSettings, { host, port }: Address): Promise<Examined> {
+async function checkTarget(settings: UpstreamSettings, { host, port }: Address): Promise<Passed> {
   const where = hostAndPort(host, String(port))
   const connector = buildUpstreamConnector(settings)
   const hosts = isIP(host) === 0 ? await resolve(host, where) : [host]
@@ -54,7 +52,7 @@ async function checkTarget(settings: UpstreamSettings, { host, port }: Address):
       ? ''
       : `, WARNING: ${failures.length} of ${answers.length} addresses fail (${failures[0]?.failure.message})`
   const found = `${where} answers with ${good.status}${expiryNote(good.expiresAtMs)}${missing}`
-  return { finding: passed(NAME, found), clock: good.clock }
+  return { found, clock: good.clock }
 }
 
 async function resolve(host: string, where: string): Promise<readonly string[]> {

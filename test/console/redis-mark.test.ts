@@ -61,7 +61,7 @@ describe('a Redis that lacks announcements', () => {
   async function examined(redis: RedisServer) {
     const config = consoleConfig({ databaseUrl: `sqlite:${file}`, redisUrl: redis.url })
     const [check] = consoleRedisChecks(config)
-    return (await check?.run())?.finding.found
+    return (await check?.run())?.found
   }
 
   const mark = async (redis: RedisServer, region?: string) => await redis.admin.get(markName(region))
