@@ -56,6 +56,19 @@ test('a pasted key gets into no URL, also if the session has expired or belongs 
   expect(expired.headers['location']).not.toContain('wsk_')
 })
 
+test('a key that was pasted anywhere into the address of a page leads to the page that finds keys', async () => {
+  const { ada } = await start()
+  const late = encodeURIComponent(`${'of the design team, '.repeat(10)}${UNKNOWN}`)
+  for (const address of [
+    `/workspaces/ws_1?q=${late}`,
+    `/workspaces/ws_1/audit?note=${UNKNOWN}`,
+    `/workspaces/ws_1/keys/key_unknown?range=%20${UNKNOWN}`,
+  ]) {
+    const { status, headers } = await ada.browser.send('GET', address)
+    expect([address, status, headers['location']]).toEqual([address, 303, '/find-key'])
+  }
+})
+
 test('an empty form is shown again with what is missing', async () => {
   const { ada } = await start()
   const { status, text } = await find(ada, {})
