@@ -94,6 +94,9 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
     onReady() {
       if (isOpen()) answering.opened()
     },
+    onPrimaries() {
+      if (answering.isAnswering) emitter.emit('ready')
+    },
   })
   const { client }: { client: RedisClient } = records
   const isCluster = client instanceof Cluster
@@ -179,7 +182,12 @@ async function probe(client: RedisClient): Promise<void> {
   else await ask(REDIS_PROBE_KEYS)
 }
 
-function makeConnections(parts: RedisConnectionParts, events: ConnectionEvents): Connections {
+interface AnnouncingEvents extends ConnectionEvents {
+  /** A primary of a cluster was lost, or is connected anew: what has its records may lack the latest, as a server that reconnects. */
+  onPrimaries(): void
+}
+
+function makeConnections(parts: RedisConnectionParts, events: AnnouncingEvents): Connections {
   const { config, metrics, onReload, network = REDIS_NETWORK, timers = systemTimers } = parts
   if (requireTopology(config).kind === 'cluster') return connectToCluster(parts, events)
   const find = network.findServer(config, undefined, onReload)
@@ -210,7 +218,7 @@ function makeConnections(parts: RedisConnectionParts, events: ConnectionEvents):
  */
 function connectToCluster(
   { config, metrics, onReload, network = REDIS_NETWORK }: RedisConnectionParts,
-  events: ConnectionEvents,
+  events: AnnouncingEvents,
 ): Connections {
   const cluster = createClusterClient(config, onReload)
   const find = network.findServer(config, () => listNodes(cluster))
@@ -225,7 +233,21 @@ function connectToCluster(
     const { host = '', port = 0 } = node.options
     if (isSameServer({ host, port }, publisher.server)) publisher.reconnect()
   })
+  watchPrimaries(cluster, events.onPrimaries)
   return { records, publisher, check: null }
+}
+
+/** Among those that are connected. One that was promoted may have been connected before, as a replica. */
+function watchPrimaries(cluster: Cluster, onOther: () => void): void {
+  let known: ReadonlySet<Redis> = new Set()
+  const compare = () => {
+    const connected = new Set(cluster.nodes('master').filter(({ status }) => status === 'ready'))
+    const isSame = connected.size === known.size && [...connected].every(node => known.has(node))
+    known = connected
+    if (!isSame) onOther()
+  }
+  cluster.on('+node', (node: Redis) => node.on('ready', compare))
+  for (const event of ['-node', 'refresh']) cluster.on(event, compare)
 }
 
 /** Logs one line for each change of state and each new cause, so that a Redis outage of an hour does not fill the log. */

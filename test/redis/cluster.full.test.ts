@@ -133,6 +133,29 @@ describe('in a cluster', () => {
     expect(await replica?.reconnects()).toBeLessThan(20)
   })
 
+  test('a node that comes back with data of before a revocation gets it again, whichever node publishes', async () => {
+    const fleet = await Fleet.start(group, { gateways: 1 })
+    const keys = await issueMany(fleet, 30)
+    const publishing = await Promise.all(group.servers.map(server => clientsOf(server, 'publish')))
+    const node = group.servers.find((_, index) => publishing[index] === 0)
+    if (node === undefined) throw new Error('One node publishes for all')
+    const holders = await Promise.all(keys.map(({ digest }) => group.holderOf(digest)))
+    const own = keys.filter((_, index) => holders[index] === node)
+    await node.admin.save()
+    for (const { id } of own) expect(await fleet.revoke(id)).toMatchObject({ announced: true })
+    await node.kill()
+    await node.revive()
+    await group.readmit(node)
+    const versionsOf = async () => {
+      const records = await Promise.all(own.map(({ digest }) => node.admin.get(recordKeyName(digest))))
+      return records.map(record => /"version":(\d+)/.exec(record ?? '')?.[1])
+    }
+    await until('its records are those of now', async () =>
+      (await versionsOf()).every(version => version === '2'),
+    )
+    expect(own.length).toBeGreaterThan(0)
+  })
+
   test('keys of a dead node without a replica are served by the key service, the others by Redis', async () => {
     const fleet = await Fleet.start(group, { gatewaySettings: { ttlSeconds: 0, staleSeconds: 0 } })
     const keys = await issueMany(fleet, 30)
