@@ -116,6 +116,17 @@ test.each<[string, (world: ReturnType<typeof started>) => void, string[]]>([
   world.stop()
 })
 
+test('no heartbeat is sent on a connection that Redis has not answered yet, though the database was asked before', async () => {
+  const { announcer, state, stop, nextPeriod } = started()
+  state.pending = async () => {
+    announcer.set('down')
+    return null
+  }
+  await nextPeriod()
+  expect(announcer.published).toEqual([])
+  stop()
+})
+
 test('once the reason is gone, heartbeats go on, which the log says once', async () => {
   const { announcer, log, state, stop, nextPeriod, timers } = started()
   await nextPeriod()

@@ -92,7 +92,8 @@ async function publishHeartbeat(
   const isLate = !isAllAnnounced(pending, clock.wallMs(), allowedMs)
   if (pending !== null) outbox.requestDrainOfPending({ isLate })
   if (isLate) return 'change_undelivered'
-  // Checked last: Redis may have reconnected during the query.
+  // Checked last: Redis may have reconnected during the query, and not be known yet.
+  if (announcer.state() !== 'ready') return 'not_connected'
   if (outbox.verified !== verified || !outbox.hasCaughtUp()) {
     outbox.requestDrainUnlessWaiting()
     return 'not_caught_up'
