@@ -229,7 +229,9 @@ function deliveriesPage(frame: Frame, view: DeliveriesView, own: string | null):
 /** Deliveries with their pages. */
 function deliveryList(frame: Frame, view: DeliveriesView): Html {
   const { deliveries } = view
-  const isWatched = view.test === 'sent' && deliveries.some(one => deliveryState(one) === 'waiting')
+  // Other events may wait for hours.
+  const isWatched =
+    view.test === 'sent' && deliveries.some(({ type, attempts }) => type === 'test' && attempts === 0)
   return html`<div class="stack" id="deliveries"${isWatched ? html` data-refreshes="3"` : null}>
     ${deliveries.length === 0 ? html`<p class="empty">No events yet.</p>` : table(frame, view)}
     ${pageLinks(view, cursor => olderDeliveriesPath(view.path, cursor), { first: 'Newest deliveries', next: 'Older deliveries' })}</div>`

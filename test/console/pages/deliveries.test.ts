@@ -46,6 +46,30 @@ test('a page shows the state of each webhook delivery, and why one failed', asyn
   expect(await page()).toMatch(/Waiting[\s\S]*next attempt[\s\S]*Delivered/)
 })
 
+test('the list is refreshed until a test has its response, though other events wait', async () => {
+  const receiver = await WebhookReceiver.start()
+  onTestFinished(() => receiver.stop())
+  const { promise, resolve: respond } = Promise.withResolvers<void>()
+  receiver.answer = async (response, number) => {
+    if (number > 1) await promise
+    response.writeHead(500).end()
+  }
+  const { browser, issue } = await signedIn({
+    url: receiver.url,
+    secret: randomBytes(32).toString('base64'),
+  })
+  const path = '/workspaces/ws_1/deliveries'
+  const page = async () => (await browser.visit(`${path}?test=sent`)).text
+  await issue()
+  await until('the first waits', async () => (await page()).includes('Response status 500, after 1 attempt'))
+  expect(await page()).not.toContain('data-refreshes')
+  await browser.post(`${path}/test`, { _csrf: BrowserDouble.csrfTokenIn(await browser.visit(path)) })
+  expect(await page()).toContain('data-refreshes="3"')
+  respond()
+  await until('the response is shown', async () => (await page()).split('after 1 attempt').length === 3)
+  expect(await page()).not.toContain('data-refreshes')
+})
+
 test('an event that is not there changes nothing, and what is no id of an event is no page', async () => {
   const secret = randomBytes(32).toString('base64')
   const { browser } = await signedIn({ url: 'http://127.0.0.1:9/', secret })
