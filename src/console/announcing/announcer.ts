@@ -312,6 +312,8 @@ class Outranked extends Error {
 export function isUnanswered(result: PromiseSettledResult<void> | undefined): boolean {
   if (result?.status !== 'rejected') return false
   const { reason } = result
+  // Redis has answered each attempt with the entry that it holds.
+  if (reason === GAVE_UP.reason) return false
   return !isReplyError(reason) && !(reason instanceof RangeError) && !(reason instanceof Outranked)
 }
 
