@@ -1,5 +1,6 @@
 import { StartError } from '../domain/errors.ts'
 import { requireAuthorities, requirePair } from '../domain/pem.ts'
+import { requireReportKeys } from '../domain/report-keys.ts'
 import type { ConfigProblem } from './config-error.ts'
 import type { Plane } from './rules.ts'
 import type { Config, RegionSettings } from './schema/schema.ts'
@@ -31,6 +32,8 @@ const FILES: readonly CertificateFile[] = [
   { setting: 'leaks.github.caFile', plane: 'console' },
 ]
 
+const REPORT_KEYS = 'leaks.github.keysFile'
+
 /** @returns what a start would say of the certificates and keys that the settings name */
 export function findUnusableCertificates(
   config: Config,
@@ -41,7 +44,16 @@ export function findUnusableCertificates(
     .filter(({ setting, keySetting = setting }) => isValid(setting) && isValid(keySetting))
     .flatMap(file => problemsOf(config, file))
   const regions = planes.includes('console') && isValid('regions') ? config.regions : []
-  return [...named, ...regions.flatMap(problemsOfRegion)]
+  const reportKeys = planes.includes('console') && isValid(REPORT_KEYS) ? problemsOfReportKeys(config) : []
+  return [...named, ...reportKeys, ...regions.flatMap(problemsOfRegion)]
+}
+
+function problemsOfReportKeys(config: Config): ConfigProblem[] {
+  const list = readFile(config, REPORT_KEYS)
+  if (list === null) return []
+  return typeof list === 'string'
+    ? problemIn(REPORT_KEYS, () => requireReportKeys(list, REPORT_KEYS))
+    : [list]
 }
 
 function problemsOfRegion({ name, redis: { caFile } }: RegionSettings): ConfigProblem[] {

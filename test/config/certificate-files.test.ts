@@ -57,6 +57,17 @@ test('only files of the planes that run are read, and a lone certificate is one 
   ])
 })
 
+test('so is the list of keys that sign reports, which only a console reads', () => {
+  const named = (file: string) => ({ POSTERN_LEAKS_GITHUB_KEYS_FILE: file })
+  expect(problemsWith(named('/gone/keys.json'), ['console'])).toEqual([
+    'POSTERN_LEAKS_GITHUB_KEYS_FILE: names a file that cannot be read: ENOENT: no such file or directory',
+  ])
+  expect(problemsWith(named(one.caFile), ['console'])).toEqual([
+    'POSTERN_LEAKS_GITHUB_KEYS_FILE: the list of public keys is not JSON',
+  ])
+  expect(problemsWith(named('/gone/keys.json'))).toEqual([])
+})
+
 test('so are those of regions, which only a console reads', () => {
   const region = (name: string, caFile: string) => ({ name, redis: { url: 'rediss://r', caFile } })
   const regions = [region('eu', one.caFile), region('us', '/gone/ca.pem'), region('ap', one.clientKeyFile)]

@@ -7,13 +7,14 @@ import { findClientNetwork } from '../../domain/form/address.ts'
 import { parseJson } from '../../domain/form/json.ts'
 import { plainPasted } from '../../domain/form/text.ts'
 import { digestKey } from '../../domain/key/secret.ts'
+import { KEY_IDENTIFIER, type ReportKey } from '../../domain/report-keys.ts'
 import { type ControlLogger, describeError } from '../../observability/control-logger.ts'
 import { ApiError } from '../platform/http/api-error.ts'
 import type { Call } from '../platform/http/calls.ts'
 import { fields } from '../platform/http/fields.ts'
 import { readJsonText } from '../platform/http/read-bodies.ts'
 import type { HandleTokens, ReportedToken, TokenOutcome } from './operations.ts'
-import { KEY_IDENTIFIER, type KeySource, type ReportKey } from './public-keys.ts'
+import type { KeySource } from './public-keys.ts'
 
 const GITHUB_LIMIT_BYTES = 1024 * 1024
 /** Bodies received at once: anyone may send the identifier of a public key, which admits a body of 1 MiB. */

@@ -1,11 +1,14 @@
-import { createPublicKey, type KeyObject } from 'node:crypto'
 import { type OnReload, reloadable } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import { readAuthorities, readNamedFile } from '../../config/setting-files.ts'
 import type { Clock } from '../../domain/clock.ts'
-import { SettingError } from '../../domain/errors.ts'
-import { isJsonObject, parseJson } from '../../domain/form/json.ts'
 import type { ProxySettings } from '../../domain/proxy.ts'
+import {
+  parsePublicKeys,
+  type ReportKey,
+  type ReportKeys,
+  requireReportKeys,
+} from '../../domain/report-keys.ts'
 import type { ControlLogger } from '../../observability/control-logger.ts'
 import { asError, FailureLog } from '../../observability/failure-log.ts'
 import { OutgoingClient } from '../../outgoing/outgoing-client.ts'
@@ -21,18 +24,6 @@ const RETRY_MS = 300_000
 /** Ten keys are 4 KiB. */
 const MAX_BYTES = 256 * 1024
 const MAX_ETAG_LENGTH = 200
-const MAX_KEYS = 100
-export const KEY_IDENTIFIER = /^[A-Za-z0-9._-]{1,128}$/
-
-/** A key of GitHub that signs reports. */
-export interface ReportKey {
-  readonly key: KeyObject
-  /** GitHub signs with it now. Until it is withdrawn, one that is not still verifies what was signed before. */
-  readonly isCurrent: boolean
-}
-
-/** By identifier. */
-type ReportKeys = ReadonlyMap<string, ReportKey>
 
 /** The keys that sign reports. */
 export interface KeySource {
@@ -55,23 +46,13 @@ export function createKeySource(
 ): KeySource {
   if (settings.keysFile !== undefined) {
     const current = reloadable(settings, onReload, ({ keysFile = settings.keysFile ?? '' }) =>
-      readPublicKeys(keysFile),
+      requireReportKeys(readNamedFile(keysFile, 'leaks.github.keysFile'), 'leaks.github.keysFile'),
     )
     return { find: async identifier => current.value.get(identifier) ?? null, stop: async () => {} }
   }
   const { fetchKeys, stop } = createKeyFetcher(settings, onReload, proxies)
   const failures = new FailureLog('public keys of GitHub', logger, clock)
   return { ...createCachedKeys({ fetchKeys, clock, failures }), stop }
-}
-
-/** @throws SettingError if the file is not there or holds no key */
-function readPublicKeys(file: string): ReportKeys {
-  const text = readNamedFile(file, 'leaks.github.keysFile')
-  try {
-    return parsePublicKeys(text)
-  } catch (error) {
-    throw new SettingError(`leaks.github.keysFile: ${asError(error).message}`)
-  }
 }
 
 interface CachedKeysParts {
@@ -185,41 +166,4 @@ function createClient({ caFile, timeoutMs }: GithubSettings, proxies: ProxySetti
     connections: 1,
     maxResponseSize: MAX_BYTES,
   })
-}
-
-/**
- * Reads the list that GitHub publishes: `{"public_keys":[{"key_identifier","key","is_current"}]}`.
- * @throws if it is malformed or holds no usable key: a broken list must not replace a good one
- */
-export function parsePublicKeys(text: string): ReportKeys {
-  const list = listIn(text)
-  const keys = new Map<string, ReportKey>()
-  for (const entry of list.slice(0, MAX_KEYS)) {
-    const { key_identifier: identifier, key: pem, is_current: isCurrent } = entry
-    if (typeof identifier !== 'string' || !KEY_IDENTIFIER.test(identifier) || typeof pem !== 'string')
-      continue
-    const key = importKey(pem)
-    // A key of another kind is for another protocol.
-    if (key !== null) keys.set(identifier, { key, isCurrent: isCurrent === true })
-  }
-  if (keys.size === 0) throw new Error('the list of public keys holds no ECDSA P-256 key')
-  return keys
-}
-
-function listIn(text: string): Record<string, unknown>[] {
-  const parsed = parseJson(text)
-  if (parsed === undefined) throw new Error('the list of public keys is not JSON')
-  const list = isJsonObject(parsed) ? parsed['public_keys'] : undefined
-  if (!Array.isArray(list)) throw new Error('the list of public keys has no public_keys')
-  return list.filter(isJsonObject)
-}
-
-function importKey(pem: string): KeyObject | null {
-  try {
-    const key = createPublicKey(pem)
-    const isP256 = key.asymmetricKeyType === 'ec' && key.asymmetricKeyDetails?.namedCurve === 'prime256v1'
-    return isP256 ? key : null
-  } catch {
-    return null
-  }
 }

@@ -2,12 +2,9 @@ import { generateKeyPairSync } from 'node:crypto'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { neverReloads } from '../../../src/config/reloadable.ts'
 import { isSignedBy, readSignature } from '../../../src/console/leaks/api.ts'
-import {
-  createCachedKeys,
-  createKeyFetcher,
-  parsePublicKeys,
-} from '../../../src/console/leaks/public-keys.ts'
+import { createCachedKeys, createKeyFetcher } from '../../../src/console/leaks/public-keys.ts'
 import { NO_PROXIES } from '../../../src/domain/proxy.ts'
+import { parsePublicKeys } from '../../../src/domain/report-keys.ts'
 import { GithubDouble } from '../../support/github-double.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
