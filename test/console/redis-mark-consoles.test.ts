@@ -215,6 +215,23 @@ describe('two consoles of one database', () => {
     expect(hasRevoked(a, digest)).toBe(true)
   })
 
+  test('one whose Redis goes back to a snapshot behind a connection that stays announces what that lacks', async () => {
+    const redis = new Marked()
+    const a = start('a', redis)
+    await letSecondsPass(2)
+    const snapshot = redis.text
+    const { digest } = await revokeBy(a)
+    for (let minute = 0; minute < 3; minute++) await letPass(60_000)
+    a.announcer.puts.length = 0
+    redis.text = snapshot
+    await letPass(60_000)
+    await letSecondsPass(2)
+    expect(hasRevoked(a, digest)).toBe(true)
+    a.announcer.puts.length = 0
+    for (let minute = 0; minute < 3; minute++) await letPass(60_000)
+    expect(a.announcer.puts).toEqual([])
+  })
+
   test('one that stops while it puts the changes of all keys into the outbox does and says nothing more of it', async () => {
     await insert(repository, someKey())
     const requeued: number[] = []

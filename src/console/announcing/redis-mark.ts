@@ -55,6 +55,8 @@ export class RedisMark {
   /** The mark that it tried to make last: the answer of the database may be lost. */
   #tried: string | null = null
   #verified: Verified | null = null
+  /** What this process has noted last in the Redis of this connection. */
+  #notedMs = Number.NEGATIVE_INFINITY
   #supersededSinceMs: number | null = null
   #hasLogged = false
 
@@ -78,6 +80,7 @@ export class RedisMark {
   doubt(): void {
     this.#doubts++
     this.#verified = null
+    this.#notedMs = Number.NEGATIVE_INFINITY
   }
 
   /** Once for all who call meanwhile. @throws OtherMark if it is not the Redis that other consoles announce to */
@@ -128,11 +131,19 @@ export class RedisMark {
     const isKept = await repository.keepMark(mark)
     const held = await announcer.mark.read()
     if (this.#verified !== verified) return
-    // One that was evicted, or flushed, on the same connection is written again.
-    const isOther = held.map(readCopy).some(copy => copy !== null && copy.mark !== mark)
+    // One that was evicted, or flushed, on the same connection is written again. An earlier one is of a snapshot, as behind a proxy.
+    const isOther = held
+      .map(readCopy)
+      .some(copy => copy !== null && (copy.mark !== mark || this.#isEarlier(copy)))
     if (!isKept || isOther) return this.doubt()
     // Not on a connection that leads elsewhere since.
-    if (announcer.state() === 'ready') await announcer.mark.write(encodeHeld({ mark, untilMs }))
+    if (announcer.state() !== 'ready') return
+    await announcer.mark.write(encodeHeld({ mark, untilMs }))
+    if (this.#verified === verified) this.#notedMs = untilMs
+  }
+
+  #isEarlier({ untilMs }: HeldMark): boolean {
+    return (untilMs ?? Number.NEGATIVE_INFINITY) < this.#notedMs - CLOCKS_APART_MS
   }
 
   async #claim(held: HeldMark | null, row: MarkRow): Promise<string> {
