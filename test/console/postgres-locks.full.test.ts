@@ -245,6 +245,23 @@ describe.skipIf(!has(POSTGRES))('several consoles on one PostgreSQL', () => {
     expect(await repository.countPending()).toBe(2)
   })
 
+  test('put the changes of all keys into an outbox in the order of those since some time, so that neither waits for the other', async () => {
+    const { repository, begin, query, storedKeys, untilWaiting } = await setUp()
+    const keys = (await storedKeys(20)).map(({ digest }) => digest)
+    await query('update keys set version = 2')
+    await query(`update regions set requeued_until = ''`)
+    const [lowest = '', ...others] = keys.toSorted()
+    const rowOf = (digest: string) =>
+      `insert into outbox values ('default', '${digest}', 2, ${NOW_MS}, '', 0)`
+    const other = await begin(rowOf(lowest))
+    const requeued = repository.requeueNextKeys()
+    await untilWaiting(1)
+    for (const digest of others) await other.query(rowOf(digest))
+    await other.query('commit')
+    expect(await requeued).toBe(false)
+    expect(await query('select digest from outbox')).toHaveLength(keys.length)
+  })
+
   test('delete what waits for a forgotten region, passing over what another one deletes', async () => {
     const { repository, begin, query } = await setUp()
     await repository.registerRegions(['eu'])

@@ -379,6 +379,8 @@ async function requeueNextKeys(tx: Transaction<Tables>, region: string, nowMs: n
   const changes = keys
     .filter(key => key.version > 1 && key.changed_at_ms + LONGEST_RECORD_MS > nowMs)
     .map(({ digest, version }) => ({ digest, version, atMs: nowMs }))
+    // As changes since some time are: in two orders, one of two transactions would wait for the other and be broken off.
+    .toSorted(byTime)
   await enqueueChanges(tx, changes, region)
   const until = keys.length < KEYS_AT_ONCE ? null : (keys.at(-1)?.id ?? null)
   const { numUpdatedRows } = await tx
