@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { onTestFinished } from 'vitest'
-import { CHECKOUT_PROGRAMS, endGroup, startShell } from './shell-blocks.ts'
+import { endGroup, programsFolder, startShell } from './shell-blocks.ts'
 
 const SEPARATOR = '\u001e'
 
@@ -23,7 +23,7 @@ export class OpenShell {
       this.#stderr += text
     })
     this.#shell.on('exit', () => this.#onOutput())
-    this.#shell.stdin.write(`set -euo pipefail\nPATH="${CHECKOUT_PROGRAMS}:$PATH"\n`)
+    this.#shell.stdin.write(`set -euo pipefail\nPATH="${programsFolder()}:$PATH"\n`)
     onTestFinished(() => this.end())
   }
 

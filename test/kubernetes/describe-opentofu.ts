@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { CHECKOUT_PROGRAMS } from '../docs/shell-blocks.ts'
+import { programsFolder } from '../docs/shell-blocks.ts'
 import { goProgram } from '../support/go-module-program.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { startWorld, type World } from '../support/world.ts'
@@ -70,7 +70,7 @@ class Configuration {
 function pathThatKills(): string {
   const folder = temporaryDirectory()
   writeFileSync(join(folder, 'kubectl'), '#!/bin/sh\nkill -KILL "$PPID"\n', { mode: 0o755 })
-  return [folder, CHECKOUT_PROGRAMS, process.env['PATH']].join(':')
+  return [folder, programsFolder(), process.env['PATH']].join(':')
 }
 
 const stored = () => secretValue(cluster, ['default', 'orders-api-key'])

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { CHECKOUT_PROGRAMS } from '../docs/shell-blocks.ts'
+import { programsFolder } from '../docs/shell-blocks.ts'
 import { textAt } from '../support/manifests.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 import type { World } from '../support/world.ts'
@@ -54,7 +54,7 @@ export function runnerEnvironment(cluster: ControlPlane, world: World, token: st
   writeFileSync(file, token, { mode: 0o600 })
   return {
     ...process.env,
-    PATH: [CHECKOUT_PROGRAMS, dirname(programOf('kubectl')), process.env['PATH']].join(':'),
+    PATH: [programsFolder(), dirname(programOf('kubectl')), process.env['PATH']].join(':'),
     KUBECONFIG: cluster.kubeconfig,
     POSTERN_CONSOLE_URL: world.console.urls.console,
     POSTERN_ADMIN_TOKEN_FILE: file,
