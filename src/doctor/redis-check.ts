@@ -11,7 +11,7 @@ import { describeError, SILENT } from '../observability/control-logger.ts'
 import { asError } from '../observability/failure-log.ts'
 import { createMetrics } from '../observability/metrics/metrics.ts'
 import { hostAndPort } from '../outgoing/connect.ts'
-import { type AnnouncingRedis, createRedisConnection, NEED } from '../redis/announcing-connection.ts'
+import { type AnnouncingRedis, createRedisConnection } from '../redis/announcing-connection.ts'
 import { anyGoodAnswer } from '../redis/answering.ts'
 import {
   createCommandClient,
@@ -22,6 +22,7 @@ import {
   type RedisClient,
 } from '../redis/clients.ts'
 import { parseEndpoint, REDIS_PORT, SENTINEL_PORT } from '../redis/endpoint.ts'
+import { NEED } from '../redis/need.ts'
 import { patientSettings, type RedisSettings, requireTopology } from '../redis/options.ts'
 import { RedisConnection } from '../redis/redis-connection.ts'
 import { expiryNote, peerExpiry } from './certificates.ts'

@@ -15,9 +15,11 @@ import {
   type RedisNetwork,
 } from './clients.ts'
 import { type Endpoint, isSameServer } from './endpoint.ts'
+import { NEED } from './need.ts'
 import { type RedisSettings, requireTopology } from './options.ts'
 import { type ConnectionEvents, RedisConnection } from './redis-connection.ts'
 import { PrimaryCheck } from './sentinels.ts'
+import { WriteCounter } from './write-counter.ts'
 
 interface RedisConnectionParts {
   readonly config: RedisSettings
@@ -40,14 +42,6 @@ const PRIMARY_CHECK_MS = 500
 /** A server that fails for one cause and then another must not fill the log. */
 const MIN_LOG_INTERVAL_MS = 5_000
 
-/** The beginning of a script that returns an error for a command which the user may not run. It leaves no line in ACL LOG. */
-export const NEED = `
-local function need(...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(...) then
-    return redis.error_reply("NOPERM User has no permissions to run the '" .. string.lower(...) .. "' command here")
-  end
-end`
-
 /**
  * Writes nothing, since SET with XX leaves a missing key missing, and is refused whenever the script that announces would be: without the
  * rights, by a replica, by a server that is full or cannot save, and, as its keys are far apart, by one node of a cluster.
@@ -65,9 +59,11 @@ export interface AnnouncingRedis {
   confirm(): Promise<boolean>
   getrangeBuffer(key: string, start: number, end: number): Promise<Buffer>
   callBuffer(command: 'eval', ...values: (string | number | Buffer)[]): Promise<unknown>
-  publish(channel: string, message: string): Promise<number>
+  /** @throws if Redis has lost confirmed writes: then nothing is published */
+  publish(channel: string, message: string): Promise<unknown>
   connect(): Promise<unknown>
   disconnect(): void
+  /** On a new connection, and whenever its server may lack the latest writes. */
   on(event: 'ready', listener: () => void): unknown
 }
 
@@ -112,10 +108,11 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
       onRoundTrip?.(roundTripMs)
       for (const connection of all) connection.answered()
       state.onReady()
-      if (isNew) emitter.emit('ready')
+      if (isNew) writes.begin()
     },
   })
   const watch = watchCommands(parts, answering, isCluster)
+  const writes = countWrites(parts, { records, publisher, watch }, () => emitter.emit('ready'))
   const all = [...new Set<RedisConnection>([records, publisher])]
   const confirm = async () => {
     const isConfirmed = (await check?.confirm()) ?? true
@@ -138,8 +135,8 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
     getrangeBuffer: (key, start, end) => watch('getrange', () => client.getrangeBuffer(key, start, end)),
     isOneServer: all.length === 1,
     confirm,
-    callBuffer: (command, ...values) => watch(command, () => client.callBuffer(command, ...values)),
-    publish: (channel, message) => watch('publish', () => publisher.client.publish(channel, message)),
+    callBuffer: writes.callBuffer,
+    publish: writes.publish,
   }
 }
 
@@ -171,6 +168,47 @@ function watchCommands({ metrics, config }: RedisConnectionParts, answering: Ans
       else count(elapsedMs() >= config.commandTimeoutMs - TIMER_SLACK_MS ? 'timeout' : 'error')
       throw error
     }
+  }
+}
+
+interface WritesParts extends Pick<Connections, 'records' | 'publisher'> {
+  readonly watch: ReturnType<typeof watchCommands>
+}
+
+/** @param onReady called when the server may lack the latest writes */
+function countWrites(
+  { logger }: RedisConnectionParts,
+  { records, publisher, watch }: WritesParts,
+  onReady: () => void,
+): Pick<AnnouncingRedis, 'callBuffer' | 'publish'> & { begin(): void } {
+  const { client }: { client: RedisClient } = records
+  const counter = new WriteCounter({
+    evaluate: (...values) => client.callBuffer('eval', ...values),
+    onLost() {
+      logger.warn('redis has lost confirmed writes on an open connection, announcing changes again')
+      onReady()
+    },
+  })
+  // The node of a cluster that has the counter lacks the records of the others.
+  const isCounted = !(client instanceof Cluster)
+  return {
+    /** On a new connection. */
+    begin() {
+      counter.reset()
+      onReady()
+    },
+    async callBuffer(command, ...values) {
+      const send = () => client.callBuffer(command, ...values)
+      if (!isCounted) return await watch(command, send)
+      const [reply] = await watch(command, () => Promise.all([send(), counter.count(CHANGES_CHANNEL)]))
+      return reply
+    },
+    async publish(channel, message) {
+      if (!isCounted) return await watch('publish', () => publisher.client.publish(channel, message))
+      const isPublished = await watch('publish', () => counter.count(channel, message))
+      if (!isPublished) throw new Error('Redis has lost confirmed writes')
+      return isPublished
+    },
   }
 }
 

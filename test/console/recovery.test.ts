@@ -153,42 +153,50 @@ describe('after Redis reconnects', () => {
 /** On the channel of changes, marks the moment of a failover in the order of messages. */
 const FAILOVER = 'failover'
 
-test('a real Redis that lost a revocation in a failover gets it back before gateways receive a heartbeat', async () => {
-  const redis = await RedisServer.start()
-  try {
-    const running = await startConsole({ redisUrl: redis.url })
-    await until('it is connected', async () => (await running.health()).announcer === 'ready')
-    const keys = '/admin/v1/workspaces/ws_1/keys'
-    const { body } = await running.send('POST', keys, { name: 'a', scopes: ['files:read'] })
-    const name = recordKeyName(digestKey(body.secret))
-    const before = (await redis.client().get(name)) ?? ''
-    expect((await running.send('POST', `/admin/v1/keys/${body.key.id}/revoke`)).body.announced).toBe(true)
-    const subscriber = redis.client()
-    const received: string[] = []
-    const readings: Promise<void>[] = []
-    let hasFailedOver = false
-    const note = async (text: string) => {
-      const held = await redis.client().get(name)
-      const decoded = decodeRecord(held ?? '', digestKey(body.secret), [deriveRecordKey(SIGNING_SECRET)])
-      received.push(`${readMessage(text)?.kind} ${decoded.ok && decoded.grant.version}`)
+test.each([
+  ['', false],
+  [' behind connections that stay', true],
+])(
+  'a real Redis that lost a revocation in a failover%s gets it back before gateways receive a heartbeat',
+  async (_, areKept) => {
+    const redis = await RedisServer.start()
+    try {
+      const running = await startConsole({ redisUrl: redis.url })
+      await until('it is connected', async () => (await running.health()).announcer === 'ready')
+      const keys = '/admin/v1/workspaces/ws_1/keys'
+      const { body } = await running.send('POST', keys, { name: 'a', scopes: ['files:read'] })
+      const name = recordKeyName(digestKey(body.secret))
+      const names = await redis.client().keys('postern:key:*')
+      const before = await redis.client().mget(names)
+      const old = names.flatMap((name, index) => [name, before[index] ?? ''])
+      expect((await running.send('POST', `/admin/v1/keys/${body.key.id}/revoke`)).body.announced).toBe(true)
+      const subscriber = redis.client()
+      const received: string[] = []
+      const readings: Promise<void>[] = []
+      let hasFailedOver = false
+      const note = async (text: string) => {
+        const held = await redis.client().get(name)
+        const decoded = decodeRecord(held ?? '', digestKey(body.secret), [deriveRecordKey(SIGNING_SECRET)])
+        received.push(`${readMessage(text)?.kind} ${decoded.ok && decoded.grant.version}`)
+      }
+      subscriber.on('message', (_, text: string) => {
+        // A message from before the failover may be read after it, with the record of the new primary.
+        if (hasFailedOver && text !== FAILOVER) readings.push(note(text))
+        if (text === FAILOVER) hasFailedOver = true
+      })
+      await subscriber.subscribe(CHANGES_CHANNEL)
+      // What a replica that lagged behind holds when it takes over, on the connections that are made to it then, or to a proxy before.
+      const failover = redis.client().multi().mset(old).publish(CHANGES_CHANNEL, FAILOVER)
+      await (areKept ? failover : failover.call('CLIENT', 'KILL', 'TYPE', 'normal')).exec()
+      await until('a heartbeat arrives', () => received.some(message => message.startsWith('heartbeat')))
+      // A message that arrives meanwhile is read before Redis stops.
+      subscriber.disconnect()
+      await Promise.all(readings)
+      expect(
+        received.filter(message => message.startsWith('heartbeat') && message !== 'heartbeat 2'),
+      ).toEqual([])
+    } finally {
+      await redis.stop()
     }
-    subscriber.on('message', (_, text: string) => {
-      // A message from before the failover may be read after it, with the record of the new primary.
-      if (hasFailedOver && text !== FAILOVER) readings.push(note(text))
-      if (text === FAILOVER) hasFailedOver = true
-    })
-    await subscriber.subscribe(CHANGES_CHANNEL)
-    // What a replica that lagged behind holds when it takes over, on the connections that are made to it then.
-    const failover = redis.client().multi().set(name, before).publish(CHANGES_CHANNEL, FAILOVER)
-    await failover.call('CLIENT', 'KILL', 'TYPE', 'normal').exec()
-    await until('a heartbeat arrives', () => received.some(message => message.startsWith('heartbeat')))
-    // A message that arrives meanwhile is read before Redis stops.
-    subscriber.disconnect()
-    await Promise.all(readings)
-    expect(received.filter(message => message.startsWith('heartbeat') && message !== 'heartbeat 2')).toEqual(
-      [],
-    )
-  } finally {
-    await redis.stop()
-  }
-})
+  },
+)

@@ -179,10 +179,10 @@ test('SIGKILL loses the requests in flight and nothing else, and the next proces
   await gateway.process.stop()
 })
 
-/** The contents of Redis, key by key, but for the mark of the console, which says until when all is announced. */
+/** The contents of Redis, key by key, but for the mark of the console and the counter of its writes. */
 async function stored(): Promise<Record<string, string | null>> {
   const all = await world.redis.admin.keys('*')
-  const names = all.filter(name => !name.startsWith('postern:key:announced')).toSorted()
+  const names = all.filter(name => !/^postern:key:(announced|written)/.test(name)).toSorted()
   return Object.fromEntries(
     await Promise.all(names.map(async name => [name, await world.redis.admin.get(name)])),
   )

@@ -105,13 +105,13 @@ export class SimulatedRedis extends EventEmitter {
     return Buffer.from(text)
   }
 
-  /** The scripts are those of `announcer.ts` and `mark-entry.ts`, and the probe, which has no value for its keys. */
+  /** The scripts are those of `announcer.ts`, `mark-entry.ts` and `write-counter.ts`, and the probe, which has no value for its keys. */
   async callBuffer(
     _command: string,
     _script: string,
     count: number,
     ...values: readonly (string | number | Buffer)[]
-  ): Promise<(Buffer | null)[]> {
+  ): Promise<number | (Buffer | null)[]> {
     const keys = values.slice(0, count)
     if (values.length === count + 1) {
       await this.#send({ name: 'getrange', key: String(keys[0]) })
@@ -122,6 +122,10 @@ export class SimulatedRedis extends EventEmitter {
       const mark = { key: key ?? '', text: text ?? '', version: 0, unverified: '', messages: [] }
       await this.#send({ name: 'write', writes: [mark] })
       return []
+    }
+    if (values.length === count + 4) {
+      const [key = '', own = '', known, , text = ''] = values.map(String)
+      return Number(await this.#send({ name: 'count', key, own, known: Number(known), text }))
     }
     let at = count + 1
     const writes = keys.map(key => {

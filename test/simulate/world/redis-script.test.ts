@@ -5,6 +5,7 @@ import type { Announcement } from '../../../src/console/announcing/announcer.ts'
 import { createRedisAnnouncer } from '../../../src/console/announcing/announcer.ts'
 import { CHANGES_CHANNEL, recordKeyName } from '../../../src/domain/wire.ts'
 import type { AnnouncingRedis } from '../../../src/redis/announcing-connection.ts'
+import { WriteCounter } from '../../../src/redis/write-counter.ts'
 import { recordOf } from '../../support/key-records.ts'
 import { RedisServer } from '../../support/redis-server.ts'
 import { runs } from '../../support/runs.ts'
@@ -213,6 +214,43 @@ function noted<Reply>(replies: unknown[], reply: Reply): Reply {
   replies.push(JSON.parse(JSON.stringify(reply)))
   return reply
 }
+
+test('the simulated Redis runs the script that counts writes as a real one does', async () => {
+  await server.admin.flushall()
+  published.length = 0
+  const model = createModel()
+  await model.settled(model.client.connect())
+  await model.settled(model.subscribed.connect())
+  await model.settled(model.subscribed.subscribe(''))
+  const [first, other] = [0, 1].map(
+    () =>
+      new WriteCounter({
+        async evaluate(script, count, ...values) {
+          const reply = await server.admin.callBuffer('eval', String(script), Number(count), ...values)
+          const modelled = model.client.callBuffer('eval', String(script), Number(count), ...values)
+          expect(await model.settled(modelled)).toEqual(reply)
+          return reply
+        },
+        onLost: () => {},
+      }),
+  )
+  const list = recordKeyName('written')
+  let snapshot = ''
+  for (let step = 0; step < 20; step++) {
+    await first?.count(CHANGES_CHANNEL, `first ${step}`)
+    if (step % 3 === 0) await other?.count(CHANGES_CHANNEL)
+    if (step === 5) snapshot = model.site.primary.textOf(list)
+    if (step === 10) {
+      await server.admin.set(list, snapshot)
+      model.site.primary.set(list, snapshot)
+    }
+    expect(model.site.primary.textOf(list)).toBe(await server.admin.get(list))
+  }
+  await server.admin.publish(CHANGES_CHANNEL, END)
+  await until('all messages have arrived', () => published.at(-1) === END)
+  expect(model.messages).toEqual(published.slice(0, -1))
+  expect(model.messages).toHaveLength(19)
+})
 
 test('a replica refuses the script as the simulated one does', async () => {
   const simulated = createModel()

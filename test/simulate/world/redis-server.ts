@@ -8,7 +8,17 @@ export type Command =
   | { readonly id: number; readonly name: 'getrange'; readonly key: string }
   | { readonly id: number; readonly name: 'write'; readonly writes: readonly RecordWrite[] }
   | { readonly id: number; readonly name: 'publish'; readonly text: string }
+  | ({ readonly id: number; readonly name: 'count' } & Counted)
   | { readonly id: number; readonly name: 'subscribe' }
+
+/** The script of `write-counter.ts`. */
+interface Counted {
+  readonly key: string
+  readonly own: string
+  readonly known: number
+  /** Empty: none is published. */
+  readonly text: string
+}
 
 /** The script of `announcer.ts`. */
 interface RecordWrite {
@@ -214,9 +224,22 @@ export class RedisServer {
       case 'publish':
         this.#publishFor(command.text)
         return this.#subscribers.size
+      case 'count':
+        return this.#count(command)
       case 'write':
         return this.#writeAll(command.writes)
     }
+  }
+
+  #count({ key, own, known, text }: Counted): number | Error {
+    if (this.isReplica) return new ReplyError("READONLY You can't write against a read only replica.")
+    const entries = this.textOf(key).slice(0, 4_096).split(',').slice(0, -1)
+    const held = entries.find(entry => entry.startsWith(`${own}=`))
+    const count = Number(held?.split('=')[1] ?? 0) + 1
+    const all = [`${own}=${count}`, ...entries.filter(entry => entry !== held)]
+    this.#write({ kind: 'set', key, text: all.map(entry => `${entry},`).join('') })
+    if (text !== '' && count > known) this.#publishFor(text)
+    return count
   }
 
   #writeAll(writes: readonly RecordWrite[]): (string | null)[] | Error {

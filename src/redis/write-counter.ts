@@ -1,0 +1,67 @@
+import { recordKeyName } from '../domain/wire.ts'
+import { NEED } from './need.ts'
+
+/** Beside the records, where a console may write: no digest has its name. It does not expire, so that Redis evicts records before it. */
+const NAME = recordKeyName('written')
+/** Some dozens of consoles: those that wrote last come first, and the others are cut off. */
+const RANGE_END = 4_095
+
+/**
+ * Increases the number of this connection in the list of all. A message is published only if the number is above the highest that is
+ * known: a heartbeat must not confirm data that lacks a change.
+ */
+const COUNT = `${NEED}
+local denied = need('GETRANGE', KEYS[1], 0, 0) or need('SET', KEYS[1], '') or need('PUBLISH', ARGV[3], '')
+if denied then return denied end
+local list = redis.pcall('GETRANGE', KEYS[1], 0, ${RANGE_END})
+if type(list) == 'table' then
+  if not string.find(list.err, 'WRONGTYPE', 1, true) then return list end
+  list = ''
+end
+local own = ARGV[1] .. '=(%d+),'
+local count = (tonumber(string.match(list, own)) or 0) + 1
+redis.call('SET', KEYS[1], ARGV[1] .. '=' .. count .. ',' .. string.gsub(list, own, ''))
+if ARGV[4] ~= '' and count > tonumber(ARGV[2]) then redis.call('PUBLISH', ARGV[3], ARGV[4]) end
+return count`
+
+interface WriteCounterParts {
+  readonly evaluate: (...values: (string | number)[]) => Promise<unknown>
+  /** Redis has lost writes that it had confirmed on this connection. */
+  readonly onLost: () => void
+}
+
+/**
+ * Counts the writes of a connection in the data of Redis: a number that is not above one that Redis has answered before shows that the data
+ * went back, also behind a proxy that keeps the connection. Each connection has its own, since writes of another console would make up
+ * for lost ones.
+ */
+export class WriteCounter {
+  readonly #parts: WriteCounterParts
+  readonly #own = crypto.randomUUID().replaceAll('-', '')
+  #highest = 0
+
+  constructor(parts: WriteCounterParts) {
+    this.#parts = parts
+  }
+
+  /** The connection is new: what this server lacks is found without the counter. */
+  reset(): void {
+    this.#highest = 0
+  }
+
+  /**
+   * Counts what was sent before in this turn, and publishes a message.
+   * @param message empty: there is none
+   * @returns false if data went back: then nothing is published
+   */
+  async count(channel: string, message = ''): Promise<boolean> {
+    const known = this.#highest
+    const count = Number(await this.#parts.evaluate(COUNT, 1, NAME, this.#own, known, channel, message))
+    const isAhead = count > known
+    // A command that was sent at the same time may have found it.
+    const isFound = known > this.#highest
+    this.#highest = isAhead || isFound ? Math.max(count, this.#highest) : count
+    if (!isAhead && !isFound) this.#parts.onLost()
+    return isAhead
+  }
+}
