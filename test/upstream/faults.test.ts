@@ -229,6 +229,24 @@ test('errors of the upstream cause no additional requests', async () => {
   expect(upstream.requests).toHaveLength(200)
 })
 
+test('a length may end with spaces: they belong neither to it nor to the body', async () => {
+  const bodies = ['{}', `"${'a'.repeat(300_000)}"`, '']
+  const lengthOf = (body: string) => `Content-Length: ${body.length}  \r\n\r\n`
+  await start(({ number, send }) => {
+    const body = bodies[number] ?? '{}'
+    send(`HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n${lengthOf(body)}`, body)
+  })
+  for (const body of bodies) {
+    expect(await send()).toMatchObject({ status: 200, complete: true, text: body })
+  }
+  upstream.script = ({ send, socket }) => {
+    send(`HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n${lengthOf('1234')}`, '{')
+    socket.end()
+  }
+  expect(await send()).toMatchObject({ complete: false })
+  expect(await errorsOf('truncated')).toBe(1)
+})
+
 test('up to ten interim responses are skipped', async () => {
   await start(request => request.send('HTTP/1.1 103 Early\r\nLink: </x>\r\n\r\n'.repeat(10), json('{}')))
   expect(await send()).toMatchObject({ status: 200, text: '{}' })

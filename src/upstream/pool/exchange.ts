@@ -10,7 +10,13 @@ import type {
   UpstreamRequest,
   UpstreamResponse,
 } from './exchange-parties.ts'
-import { EXCHANGE_ABORTED, isConnectionLoss, toUpstreamFailure, UpstreamFailure } from './failure.ts'
+import {
+  EXCHANGE_ABORTED,
+  isConnectionLoss,
+  isLengthMismatch,
+  toUpstreamFailure,
+  UpstreamFailure,
+} from './failure.ts'
 
 type Controller = Dispatcher.DispatchController
 
@@ -43,6 +49,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
   retried = false
   slot = NO_SLOT
 
+  #bodyBytes = 0
   #client: UpstreamClient | null = null
   readonly #owner: ExchangeOwner<UpstreamExchange>
   readonly #deadlines: Deadlines
@@ -141,6 +148,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
 
   onResponseData(_controller: Controller, chunk: Buffer): void {
     this.#deadlines.progressed()
+    this.#bodyBytes += chunk.length
     if (this.#state.kind === 'streaming') this.#deliver(this.#state, chunk)
     else if (this.#discardLimits.exceededByDiscarded(chunk.length)) this.#abandon()
   }
@@ -156,7 +164,10 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
       this.#retry(this.#state)
       return
     }
-    if (kind === 'connecting' || kind === 'waiting' || kind === 'streaming') {
+    // undici takes a space after the length for a digit.
+    if (kind === 'streaming' && isLengthMismatch(error) && isCompleteBody(this.#bodyBytes, this.headers)) {
+      this.#state.sink.end()
+    } else if (kind === 'connecting' || kind === 'waiting' || kind === 'streaming') {
       this.#report(toUpstreamFailure(error, kind))
     }
     this.#end(true)
@@ -179,7 +190,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, UpstreamRes
 
   #deliver(state: Extract<State, { kind: 'streaming' }>, chunk: Buffer): void {
     const { sink, controller } = state
-    if (sink.writeAll !== undefined && isCompleteBody(chunk, this.headers)) {
+    if (sink.writeAll !== undefined && isCompleteBody(chunk.length, this.headers)) {
       sink.writeAll(chunk)
       return
     }
@@ -260,9 +271,9 @@ export function countFieldLines({ rawHeaders }: Dispatcher.DispatchController): 
   return Array.isArray(rawHeaders) ? rawHeaders.length / 2 : 0
 }
 
-/** Whether the chunk has the length that the head declares. @param headers of a sound head */
-export function isCompleteBody(chunk: Buffer, headers: UpstreamHeaders): boolean {
-  return Number(headers['content-length']) === chunk.length
+/** Whether so many bytes are all that the head declares. @param headers of a sound head */
+export function isCompleteBody(bytes: number, headers: UpstreamHeaders): boolean {
+  return Number(headers['content-length']) === bytes
 }
 
 /** Limits what an exchange may receive beside the needed response: interim responses and discarded bytes. */

@@ -53,6 +53,11 @@ export function isConnectionLoss(error: unknown): boolean {
   return code === CLOSED_CODE || RESET_CODES.has(code)
 }
 
+/** Whether undici counts another number of bytes than the head of the response declares. */
+export function isLengthMismatch(error: unknown): boolean {
+  return textProperty(error, 'code') === MISMATCH_CODE
+}
+
 const TIMEOUT_KINDS: ReadonlySet<UpstreamFailureKind> = new Set(['headers_timeout', 'total_timeout'])
 const UNREACHABLE_KINDS: ReadonlySet<UpstreamFailureKind> = new Set([
   ...(['dns', 'refused', 'connect_timeout', 'tls'] as const),

@@ -40,15 +40,16 @@ test.each<[number, UpstreamHeaders, number, boolean]>([
 
 test.each<[UpstreamHeaders, boolean]>([
   [{ 'content-length': '5' }, true],
+  [{ 'content-length': '5 ' }, true],
   [{ 'content-length': '6' }, false],
   [chunked, false],
 ])('five bytes are the whole body of a response with %j: %s', (headers, isComplete) => {
-  expect(isCompleteBody(Buffer.from('bytes'), headers)).toBe(isComplete)
+  expect(isCompleteBody(5, headers)).toBe(isComplete)
 })
 
 test('no bytes are the body of a response only if its length is 0', () => {
-  expect(isCompleteBody(Buffer.alloc(0), { 'content-length': '0' })).toBe(true)
-  expect(isCompleteBody(Buffer.alloc(0), {})).toBe(false)
+  expect(isCompleteBody(0, { 'content-length': '0' })).toBe(true)
+  expect(isCompleteBody(0, {})).toBe(false)
 })
 
 describe('an exchange may receive', () => {
