@@ -18,6 +18,7 @@ class Marked {
   read = async () => [this.text]
   write = async (text: string) => {
     this.text = text
+    return true
   }
   get isComplete() {
     return /"untilMs":[0-9]/.test(this.text)
@@ -230,6 +231,28 @@ describe('two consoles of one database', () => {
     a.announcer.puts.length = 0
     for (let minute = 0; minute < 3; minute++) await letPass(60_000)
     expect(a.announcer.puts).toEqual([])
+  })
+
+  test('one of whose cluster a node refuses writes does not take what that holds for a snapshot', async () => {
+    const redis = new Marked()
+    const { write } = redis
+    const other = { text: '', refuses: false }
+    redis.read = async () => [redis.text, other.text]
+    redis.write = async text => {
+      if (!other.refuses) other.text = text
+      await write(text)
+      return !other.refuses
+    }
+    const a = start('a', redis)
+    await letSecondsPass(2)
+    await revokeBy(a)
+    for (let minute = 0; minute < 2; minute++) await letPass(60_000)
+    a.announcer.puts.length = 0
+    const kept = other.text
+    other.refuses = true
+    for (let minute = 0; minute < 6; minute++) await letPass(60_000)
+    await letSecondsPass(2)
+    expect({ puts: a.announcer.puts, isKept: other.text === kept }).toEqual({ puts: [], isKept: true })
   })
 
   test('one that stops while it puts the changes of all keys into the outbox does and says nothing more of it', async () => {

@@ -6,8 +6,8 @@ import { isOtherType } from '../../redis/answering.ts'
 export interface MarkEntry {
   /** Each copy, empty if there is none. Those of nodes that do not answer are left out, unless none does. */
   read(): Promise<readonly string[]>
-  /** Sent at once, on the connection of now. */
-  write(text: string): Promise<void>
+  /** Sent at once, on the connection of now. @returns whether each copy is written */
+  write(text: string): Promise<boolean>
 }
 
 /** With the rights of the script that announces. */
@@ -30,7 +30,8 @@ export function createMarkEntry(connection: AnnouncingRedis, region: string): Ma
     },
     async write(text) {
       const expiresAtMs = Date.now() + LIFE_MS
-      await anyFulfilled(names.map(name => connection.callBuffer('eval', WRITE, 1, name, text, expiresAtMs)))
+      const writes = names.map(name => connection.callBuffer('eval', WRITE, 1, name, text, expiresAtMs))
+      return (await anyFulfilled(writes)).length === writes.length
     },
   }
 }

@@ -55,7 +55,7 @@ export class RedisMark {
   /** The mark that it tried to make last: the answer of the database may be lost. */
   #tried: string | null = null
   #verified: Verified | null = null
-  /** What this process has noted last in the Redis of this connection. */
+  /** What this process has noted last in each copy in the Redis of this connection. */
   #notedMs = Number.NEGATIVE_INFINITY
   #supersededSinceMs: number | null = null
   #hasLogged = false
@@ -138,8 +138,9 @@ export class RedisMark {
     if (!isKept || isOther) return this.doubt()
     // Not on a connection that leads elsewhere since.
     if (announcer.state() !== 'ready') return
-    await announcer.mark.write(encodeHeld({ mark, untilMs }))
-    if (this.#verified === verified) this.#notedMs = untilMs
+    const isWhole = await announcer.mark.write(encodeHeld({ mark, untilMs }))
+    // A node of a cluster that refuses writes keeps an earlier copy, which is not of a snapshot.
+    if (isWhole && this.#verified === verified) this.#notedMs = untilMs
   }
 
   #isEarlier({ untilMs }: HeldMark): boolean {
