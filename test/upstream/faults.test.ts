@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import { afterEach, expect, test } from 'vitest'
 import type { UpstreamSettings } from '../../src/upstream/pool/connection.ts'
@@ -17,6 +19,7 @@ import {
   type ScriptedUpstream,
   startScriptedUpstream,
 } from '../support/scripted-upstream.ts'
+import { until } from '../support/until.ts'
 
 let upstream: ScriptedUpstream
 let gateway: ForwardingApp
@@ -348,6 +351,29 @@ test.each<[string, string, 'end' | 'resetAndDestroy']>([
   expect(text).toContain('HTTP/1.1 200 OK')
   expect(text).not.toMatch(/\r\n0\r\n\r\n$/)
   expect(await metricSum(gateway.metrics, 'postern_upstream_errors_total', {})).toBe(1)
+})
+
+test('an upstream that resets connections of clients that read nothing fails their responses alone', async () => {
+  const uncaught: unknown[] = []
+  const note = (error: unknown) => uncaught.push(error)
+  process.on('uncaughtException', note)
+  const body = Buffer.alloc(4 * 1024 * 1024, 'a')
+  const head = `${half}Connection: close\r\nContent-Length: ${2 * body.length}\r\n\r\n`
+  await start(request => request.send(head, body))
+  const clients = Array.from({ length: 4 }, () => connect(gateway.port, '127.0.0.1').pause())
+  for (const client of clients) {
+    client.on('error', () => {}).write(`GET ${WORKSPACE_PATH} HTTP/1.1\r\nHost: x\r\n\r\n`)
+  }
+  await upstream.received(clients.length)
+  const sockets = upstream.requests.map(({ socket }) => socket)
+  await until('all is sent', () => sockets.every(({ writableLength }) => writableLength === 0))
+  await pause(300)
+  for (const socket of sockets) socket.resetAndDestroy()
+  await pause(100)
+  await Promise.all(clients.map(client => once(client.resume(), 'close')))
+  process.off('uncaughtException', note)
+  expect(uncaught).toEqual([])
+  expect(await errorsOf('truncated')).toBe(clients.length)
 })
 
 test('an HTTP/1.0 client, whose body ends with the connection, gets a reset if the upstream fails', async () => {
