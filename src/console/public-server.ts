@@ -8,7 +8,7 @@ import type { Capability, ConsoleContext } from './platform/capability.ts'
 import { registerAssets } from './platform/html/layout.ts'
 import { usePageErrors, usePageNotFound } from './platform/html/page-errors.ts'
 import { readQuery } from './platform/html/page-request.ts'
-import { FIND_KEY } from './platform/html/paths.ts'
+import { FIND_KEY, isKeyCursor, SIGN_IN_CALLBACK } from './platform/html/paths.ts'
 import { AcceptedTokens, admitPrincipals, createAddressLimit } from './platform/http/authenticate-programs.ts'
 import { mountCalls } from './platform/http/calls.ts'
 import { createConsoleServer } from './platform/http/console-server.ts'
@@ -63,11 +63,15 @@ export function createPublicServer(context: ConsoleContext, parts: PublicServerP
   return app
 }
 
-/** A key that was pasted into a search: a redirect leaves no entry in the browser's history. */
+/**
+ * A key that was pasted into a search: a redirect leaves no entry in the browser's history. With a prefix of one or two letters, what a
+ * provider answers and where a list of keys goes on would look like a key as well.
+ */
 function keepKeysOutOfAddresses(pages: FastifyInstance, keyPrefix: string): void {
   pages.addHook('preHandler', async (request, reply) => {
-    const sent = request.method === 'POST' ? [] : Object.values(readQuery(request)).flat()
-    if (sent.some((text = '') => holdsKeyForm(plainPasted(text), keyPrefix))) {
+    if (request.method === 'POST' || request.routeOptions.url === SIGN_IN_CALLBACK) return
+    const sent = Object.values(readQuery(request)).flatMap((text = '') => text)
+    if (sent.some(text => !isKeyCursor(text) && holdsKeyForm(plainPasted(text), keyPrefix))) {
       await reply.redirect(FIND_KEY, 303)
     }
   })

@@ -9,6 +9,7 @@ import type { Metrics } from '../../observability/metrics/metrics.ts'
 import type { AuditedDatabase } from '../platform/audit/mac.ts'
 import type { Capability } from '../platform/capability.ts'
 import type { RandomBytes } from '../platform/database/ids.ts'
+import { SIGN_IN_CALLBACK } from '../platform/html/paths.ts'
 import { createAddressLimit } from '../platform/http/authenticate-programs.ts'
 import { authenticatePeople, parseSite, type Site } from './authenticate-people.ts'
 import type { OneTimeLink } from './one-time-link.ts'
@@ -70,7 +71,7 @@ function configuredProvider(site: Site, sources: SignInSources): Provider | null
   const { config, onReload = neverReloads, clock, logger, proxies } = sources
   const { issuer, clientId } = config.oidc
   if (issuer === undefined || clientId === undefined) return null
-  const parts = { redirectUri: `${site.origin}/sign-in/callback`, clock, logger, proxies }
+  const parts = { redirectUri: site.origin + SIGN_IN_CALLBACK, clock, logger, proxies }
   const makeProvider = (oidc: Config['console']['oidc']) =>
     createProvider({ ...oidc, issuer, clientId }, parts)
   let current = { oidc: config.oidc, provider: makeProvider(config.oidc) }

@@ -23,7 +23,14 @@ import {
   sendPage,
   signedInPerson,
 } from '../platform/html/page-request.ts'
-import { END_SESSIONS, endSessionsPath, PEOPLE, peoplePath, returnPath } from '../platform/html/paths.ts'
+import {
+  END_SESSIONS,
+  endSessionsPath,
+  PEOPLE,
+  peoplePath,
+  returnPath,
+  SIGN_IN_CALLBACK,
+} from '../platform/html/paths.ts'
 import type { AddressLimit } from '../platform/http/authenticate-programs.ts'
 import { describeCaller } from '../platform/http/request-context.ts'
 import type { Site } from './authenticate-people.ts'
@@ -110,7 +117,7 @@ function providerRoutes(scope: FastifyInstance, parts: SignInParts, site: Site, 
       return reply.redirect(address, 303)
     })
   })
-  scope.get('/sign-in/callback', SIGNS_IN, async (request, reply) => {
+  scope.get(SIGN_IN_CALLBACK, SIGNS_IN, async (request, reply) => {
     const attempt = decodeSignInAttempt(request.cookies[site.attemptCookie], clock.wallMs())
     // A browser keeps the last attempt, which another tab may have begun: the response to that is still to come.
     const isOfOther = attempt !== null && readQuery(request)['state'] !== attempt.state

@@ -69,6 +69,15 @@ test('a key that was pasted anywhere into the address of a page leads to the pag
   }
 })
 
+test('what looks like a key in the answer of a provider, or in a place in a list of keys, leads nowhere else', async () => {
+  const { ada, browser } = await start()
+  const cursor = `WyJ${UNKNOWN}`
+  const list = await ada.browser.send('GET', `/workspaces/ws_1/keys?sort=name&cursor=${cursor}`)
+  expect([list.status, list.headers['location']]).toEqual([200, undefined])
+  const callback = await browser().send('GET', `/sign-in/callback?code=${UNKNOWN}&state=a`)
+  expect([callback.status, callback.text]).toEqual([400, expect.stringContaining('Sign')])
+})
+
 test('an empty form is shown again with what is missing', async () => {
   const { ada } = await start()
   const { status, text } = await find(ada, {})

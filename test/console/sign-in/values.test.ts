@@ -69,9 +69,9 @@ describe('a return path after signing in', () => {
   const KEY = `wsk_${'A'.repeat(54)}`
   const ULID = '01ARZ3NDEKTSV4RRFFQ69G5FAV'
   const CURSORS = [
-    ...KEY_SORTS.map(sort => {
+    ...KEY_SORTS.flatMap(sort => {
       const value = sort === 'name' ? 'n'.repeat(200) : 1_764_000_000_000
-      return encodeCursor({ sort, descending: true }, { value, id: `key_${ULID}` })
+      return [true, false].map(descending => encodeCursor({ sort, descending }, { value, id: `key_${ULID}` }))
     }),
     ...[`audit_${ULID}`, `msg_${ULID}`, `tok_${ULID}`, 'ws_1', 'ada'],
     `${10 ** 14}.${'0'.repeat(8)}-0000-0000-0000-${'0'.repeat(12)}`,

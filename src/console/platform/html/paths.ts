@@ -5,6 +5,8 @@ import type { FileFormat } from '../http/send-file.ts'
 /** Paths of the pages; ids need no escaping in a path. */
 export const WORKSPACES = '/workspaces'
 export const FIND_KEY = '/find-key'
+/** Where the provider sends the browser back to. */
+export const SIGN_IN_CALLBACK = '/sign-in/callback'
 export const ALL_KEYS = '/keys'
 export const ALL_USAGE = '/usage'
 export const ALL_LIMITS = '/limits'
@@ -192,9 +194,14 @@ function isLinkValue(text: string): boolean {
   return /^[\w:.-]{1,40}$/.test(text)
 }
 
-/** Where a page of a list starts: in a list of keys JSON as base64url, else an id or a time, which are shorter than a key. */
+/** Where a page of a list starts: in a list of keys, else an id or a time, which are shorter than a key. */
 function isCursor(text: string): boolean {
-  return /^(?:WyI[\w-]{1,400}|[\w:.~-]{1,52})$/.test(text)
+  return isKeyCursor(text) || /^[\w:.~-]{1,52}$/.test(text)
+}
+
+/** A place in a list of keys: JSON as base64url, which begins with the order in quotation marks. */
+export function isKeyCursor(text: string): boolean {
+  return /^Wy[IJ][\w-]{1,400}$/.test(text)
 }
 
 function isUtcTime(text: string): boolean {
