@@ -178,6 +178,17 @@ const WIRE: Changes = {
 }
 
 const DECISION: Changes = {
+  'domain/key/key-record.ts': [
+    ['allowedCidrs: cidrs, ...uncompared', 'allowedCidrs: cidrs, onlyRoute, ...uncompared'],
+    [
+      '  const isLessInSomeWay =\n',
+      '  const isLessInSomeWay =\n    (other.onlyRoute !== null && onlyRoute !== other.onlyRoute) ||\n',
+    ],
+    [
+      '      cidrs.length !== others.length)\n',
+      '      onlyRoute !== other.onlyRoute ||\n      cidrs.length !== others.length)\n',
+    ],
+  ],
   'domain/authorize.ts': [
     [
       '    denyMissingScope(match, grant) ??\n',

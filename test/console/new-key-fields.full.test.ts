@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { CopiedSources, type SourceChange } from '../support/copied-sources.ts'
+import { recordOf } from '../support/key-records.ts'
 import { scrape, sumOf } from '../support/scrape.ts'
 import { until } from '../support/until.ts'
 import type { IssuedKey, World } from '../support/world.ts'
@@ -49,6 +50,7 @@ describe('the recipes', () => {
       'console/platform/database/key-row.ts',
       'console/platform/http/fields.ts',
       'domain/key/key-fields.ts',
+      'domain/key/key-record.ts',
       'domain/wire.ts',
     ])
   })
@@ -68,6 +70,17 @@ describe('the recipes', () => {
     expect(changed().filter(path => !isNamed(path))).toEqual([])
     expect(files).toHaveLength(changed().length)
   })
+})
+
+test('the field that decides counts among the restrictions that Redis must not lift after a restore', async () => {
+  const { isStricter } = (await copy.support(
+    '../../src/domain/key/key-record.ts',
+  )) as typeof import('../../src/domain/key/key-record.ts')
+  const recordWith = (onlyRoute: string | null) => ({ ...recordOf(), onlyRoute })
+  expect(isStricter(recordWith('files'), recordWith(null))).toBe(true)
+  expect(isStricter(recordWith(null), recordWith('files'))).toBe(false)
+  expect(isStricter(recordWith('workspace'), recordWith('files'))).toBe(false)
+  expect(isStricter(recordWith('files'), recordWith('files'))).toBe(false)
 })
 
 describe('with the field that decides, the console', () => {

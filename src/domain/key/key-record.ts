@@ -75,21 +75,22 @@ export function keyState(
 }
 
 /** The fields that reject a key which is good otherwise. */
-type Restrictions = Pick<KeyGrant, 'revokedAtMs' | 'suspendedAtMs' | 'expiresAtMs' | 'allowedCidrs'>
+type Restrictions = Omit<KeyGrant, 'id' | 'workspaceId' | 'scopes' | 'hint' | 'plan' | 'version'>
 
 /** Whether the key is restricted more than by the other record, and less in no way. */
 export function isStricter(record: Restrictions, other: Restrictions): boolean {
-  if (record.revokedAtMs !== null || other.revokedAtMs !== null) return other.revokedAtMs === null
-  const [cidrs, others] = [record.allowedCidrs, other.allowedCidrs]
+  const { revokedAtMs, suspendedAtMs, expiresAtMs, allowedCidrs: cidrs, ...uncompared } = record
+  // A new field of a grant is an error here until it is compared, or left out of the restrictions.
+  uncompared satisfies Readonly<Record<string, never>>
+  if (revokedAtMs !== null || other.revokedAtMs !== null) return other.revokedAtMs === null
+  const others = other.allowedCidrs
   const isWithin = others.length === 0 || (cidrs.length > 0 && cidrs.every(cidr => others.includes(cidr)))
   const isLessInSomeWay =
-    (other.suspendedAtMs !== null && record.suspendedAtMs === null) ||
-    record.expiresAtMs > other.expiresAtMs ||
-    !isWithin
+    (other.suspendedAtMs !== null && suspendedAtMs === null) || expiresAtMs > other.expiresAtMs || !isWithin
   return (
     !isLessInSomeWay &&
-    ((record.suspendedAtMs !== null && other.suspendedAtMs === null) ||
-      record.expiresAtMs < other.expiresAtMs ||
+    ((suspendedAtMs !== null && other.suspendedAtMs === null) ||
+      expiresAtMs < other.expiresAtMs ||
       cidrs.length !== others.length)
   )
 }
