@@ -94,6 +94,9 @@ export function changedFields(
   return fields
 }
 
+/** What `edit` changes, for its help. */
+export const EDITED = DISJUNCTION.format(['the name', 'the expiry', ...CLEARABLE.map(({ what }) => what)])
+
 /** The options of `edit` for these fields, for an error text. */
 export const FIELD_FLAGS = ['--name', ...CLEARABLE_NAMES.map(name => `--${name}`)]
 

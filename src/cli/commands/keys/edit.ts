@@ -16,6 +16,7 @@ import {
   addFieldOptions,
   changedFields,
   clearOption,
+  EDITED,
   FIELD_FLAGS,
   type FieldOptions,
   restrictionFacts,
@@ -36,7 +37,7 @@ interface EditOptions extends FieldOptions {
 export function addEdit(keys: Command, cli: Cli): void {
   const edit = keys
     .command('edit')
-    .description('change the name, description, expiry, allowed networks or plan of a key')
+    .description(`change ${EDITED} of a key`)
     .argument('<id>', 'the key’s id (key_…)')
   addFieldOptions(edit, 'new name')
     .addOption(expiresInOption('lifetime from now, such as 12h; an expiry can only become earlier'))
