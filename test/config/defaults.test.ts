@@ -30,7 +30,7 @@ describe('config/default.yaml', () => {
     expect(TEXT).toBe(defaultSettings())
   })
 
-  it.each(settings.map(({ path }) => [path]))('shows %s, as a value or as a comment', path => {
+  it.each(settings.map(({ path }) => [path]))('shows %s, as a value or as a comment (npm run docs)', path => {
     expect(names).toContain(path)
   })
 

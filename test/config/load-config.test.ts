@@ -82,7 +82,7 @@ describe('names and defaults of settings', () => {
     }
   })
 
-  it('describe three endpoints and their scopes by default', () => {
+  it('have these endpoints by default, and their scopes', () => {
     const { routes, scopes } = configOf()
     expect(Object.keys(scopes)).toEqual(['workspace:read', 'files:read'])
     expect(routes.map(({ path, scope, answeredBy, query }) => ({ path, scope, answeredBy, query }))).toEqual([

@@ -103,7 +103,7 @@ describe('the schema of values', () => {
   })
 
   it.each(settings.map(({ path, secret }) => [path, secret] as const))(
-    'knows the setting %s',
+    'knows the setting %s (npm run docs)',
     (path, secret) => {
       const inConfig = path.split('.').join('.properties.')
       expect(valueAt(SCHEMA, `$defs.config.properties.${inConfig}`)).toBeDefined()

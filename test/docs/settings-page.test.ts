@@ -11,7 +11,7 @@ describe('the settings reference', () => {
   })
 
   it.each(settings.map(({ path, environment }) => [path, environment]))(
-    'has one row for %s',
+    'has one row for %s (npm run docs)',
     (path, environment) => {
       const rows = TEXT.split('\n').filter(line => line.startsWith(`| \`${path}\` |`))
       expect(rows).toHaveLength(1)

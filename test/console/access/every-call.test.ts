@@ -61,7 +61,8 @@ async function tokenWith(running: RunningConsole, permissions: readonly string[]
 
 test('each call is refused to a token that has every permission but the one that it needs, and to no other', async () => {
   const running = await startConsole({ workspaceWebhooks: { enabled: true } })
-  expect(ADMIN_CALLS.map(({ id }) => id).sort()).toEqual(Object.keys(NEEDS).sort())
+  const ids = ADMIN_CALLS.map(({ id }) => id)
+  expect(ids.sort(), 'Say in NEEDS above what a new call requires').toEqual(Object.keys(NEEDS).sort())
   const answerTo = async ({ method, url }: (typeof ADMIN_CALLS)[number], secret: string) => {
     const headers = { authorization: `Bearer ${secret}` }
     const body = method === 'GET' ? undefined : {}

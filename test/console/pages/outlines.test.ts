@@ -5,7 +5,7 @@ import { ManualClock } from '../../support/manual-clock.ts'
 import { outlineOf } from '../../support/page-outline.ts'
 import { type SignedIn, startSignIn } from '../../support/signed-in.ts'
 
-/** `POSTERN_OUTLINES=1 npx vitest run test/console/pages/outlines.test.ts` writes them. */
+const WRITE = 'POSTERN_OUTLINES=1 npx vitest run test/console/pages/outlines.test.ts'
 const WRITES = process.env['POSTERN_OUTLINES'] === '1'
 const W = '/workspaces/ws_1'
 const UNKNOWN_KEY = 'key_01ARZ3NDEKTSV4RRFFQ69G5FAV'
@@ -279,6 +279,8 @@ test.each(Object.keys(SCENES))(
       mkdirSync(new URL('outlines/', import.meta.url), { recursive: true })
       writeFileSync(file, shown.join('\n'))
     }
-    expect(shown.join('\n')).toBe(readFileSync(file, 'utf8'))
+    expect(shown.join('\n'), `If the change is meant, write the outlines: ${WRITE}`).toBe(
+      readFileSync(file, 'utf8'),
+    )
   },
 )
