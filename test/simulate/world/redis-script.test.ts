@@ -155,15 +155,21 @@ const announcementOf = ({ digest, version, name, messages }: Entry): Announcemen
 const outcomeOf = (result: PromiseSettledResult<void>) =>
   result.status === 'fulfilled' ? 'announced' : String(result.reason.message).slice(0, 8)
 
+/** The real server without entries, and a simulated one that is connected and subscribed like it. */
+async function emptyServers() {
+  await server.admin.flushall()
+  published.length = 0
+  const model = createModel()
+  await model.settled(model.client.connect())
+  await model.settled(model.subscribed.connect())
+  await model.settled(model.subscribed.subscribe(''))
+  return model
+}
+
 test('the simulated Redis runs the script that announces as a real one does', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(act, { minLength: 1, maxLength: 12 }), async acts => {
-      await server.admin.flushall()
-      published.length = 0
-      const model = createModel()
-      await model.settled(model.client.connect())
-      await model.settled(model.subscribed.connect())
-      await model.settled(model.subscribed.subscribe(''))
+      const model = await emptyServers()
       const replies: unknown[] = []
       const modelReplies: unknown[] = []
       const real = announcerOver(
@@ -216,12 +222,7 @@ function noted<Reply>(replies: unknown[], reply: Reply): Reply {
 }
 
 test('the simulated Redis runs the script that counts writes as a real one does', async () => {
-  await server.admin.flushall()
-  published.length = 0
-  const model = createModel()
-  await model.settled(model.client.connect())
-  await model.settled(model.subscribed.connect())
-  await model.settled(model.subscribed.subscribe(''))
+  const model = await emptyServers()
   const [first, other] = [0, 1].map(
     () =>
       new WriteCounter({
