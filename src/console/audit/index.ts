@@ -70,6 +70,7 @@ function createHeadNotes({ database, metrics, logger }: UpkeepParts): () => Prom
       logger.error({ ...earlier }, 'audit entries removed or changed: an earlier head is not in the chain')
     }
     noted = await readHead(reader)
+    if (noted === null) throw new Error('The audit chain has no head')
     logger.info({ sequence: noted.sequence, hash: noted.hash }, 'audit head')
   }
 }

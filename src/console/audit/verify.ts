@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import { CHAIN_START, type ChainHead, hashEntry } from '../platform/audit/chain.ts'
+import { CHAIN_START, type ChainHead, hashEntry, readHead } from '../platform/audit/chain.ts'
 import { type AuditKeys, checkChained, checkQueued, type MacVerdict } from '../platform/audit/mac.ts'
 import { inBatches } from '../platform/database/query-parts.ts'
 import type { AuditFields, AuditRow, Tables } from '../platform/database/tables.ts'
@@ -76,11 +76,6 @@ async function requireChain(database: Kysely<Tables>): Promise<void> {
   throw new NoAuditChain(
     'The database (database.url) has no audit chain yet: start the console of this version once, which migrates it',
   )
-}
-
-async function readHead(database: Kysely<Tables>): Promise<ChainHead | null> {
-  const head = await database.selectFrom('audit_head').select(['sequence', 'hash']).executeTakeFirst()
-  return head ?? null
 }
 
 /** A forged head can name any place. No console gives one that is not a safe integer: those are found outside of the chain. */

@@ -157,8 +157,9 @@ export async function lockHead(tx: Transaction<Tables>, dialect: Dialect): Promi
   return (dialect === 'postgres' ? query.forUpdate() : query).executeTakeFirstOrThrow()
 }
 
-export async function readHead(database: Kysely<Tables>): Promise<ChainHead> {
-  return database.selectFrom('audit_head').select(['sequence', 'hash']).executeTakeFirstOrThrow()
+/** @returns null if its row was deleted */
+export async function readHead(database: Kysely<Tables>): Promise<ChainHead | null> {
+  return (await database.selectFrom('audit_head').select(['sequence', 'hash']).executeTakeFirst()) ?? null
 }
 
 /** Whether an entry that was the newest once is still in its place. Nothing was cut off before it then, or written anew. */
