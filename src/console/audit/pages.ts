@@ -22,6 +22,7 @@ import {
   searchInput,
 } from '../platform/html/filter-parts.ts'
 import {
+  type CheckedForm,
   errorSummary,
   type FormFields,
   NO_PROBLEMS,
@@ -52,7 +53,7 @@ import { ALL_AUDIT, auditPath, keyPath, WORKSPACES } from '../platform/html/path
 import { ApiError } from '../platform/http/api-error.ts'
 import { type FileFormat, ROWS_AT_ONCE, sendFile } from '../platform/http/send-file.ts'
 import { entryJson } from './api.ts'
-import { type AuditFilter, type AuditPage, type AuditQuery, type ReadableAudit, searchAudit } from './rows.ts'
+import { type AuditPage, type AuditQuery, type ReadableAudit, searchAudit } from './rows.ts'
 
 const PAGE_SIZE = 50
 const ORDER = { first: 'Newest entries', next: 'Older entries' }
@@ -83,7 +84,7 @@ async function showAudit(
   const frame = createFrame(reply, { workspaceId, clock })
   const checked = checkFilterForm(form, workspaceId)
   if (!checked.ok) return sendPage(reply, problemsPage(frame, { workspaceId, form }, checked.problems), 422)
-  const query = { filter: checked.filter, workspaces: checked.workspaces, limit: PAGE_SIZE, afterId: cursor }
+  const query = { ...checked.request, limit: PAGE_SIZE, afterId: cursor }
   const { entries, nextAfterId } = await searchAudit(database, query)
   const keysOfEntries = await keys.findByIds(entries.flatMap(({ keyId }) => keyId ?? []))
   const paging = { nextCursor: nextAfterId, isFirstPage: cursor === null }
@@ -157,16 +158,13 @@ export function readFilterForm(query: FormFields): FilterForm {
   }
 }
 
-type FilterResult =
-  /** @property workspaces null for all */
-  | { readonly ok: true; readonly filter: AuditFilter; readonly workspaces: readonly string[] | null }
-  | { readonly ok: false; readonly problems: Problems }
+type AuditConditions = Pick<AuditQuery, 'filter' | 'workspaces'>
 
 /** @param workspaceId null: of all workspaces, or of the one that the form names */
 function checkFilterForm(
   { workspace, action, keyId, actor, from, to }: FilterForm,
   workspaceId: string | null,
-): FilterResult {
+): CheckedForm<AuditConditions> {
   const problems = new Map<string, string>()
   const only = workspaceId ?? (workspace === '' ? null : workspace)
   if (only !== null && !isWorkspaceId(only))
@@ -177,11 +175,8 @@ function checkFilterForm(
   const span = checkSpan({ from, to }, problems)
   if (problems.size > 0) return { ok: false, problems }
   const chosen = action !== '' && isAuditAction(action) ? { action } : {}
-  return {
-    ok: true,
-    workspaces: only === null ? null : [only],
-    filter: { ...chosen, keyId: keyId || undefined, actor: actor || undefined, ...span },
-  }
+  const filter = { ...chosen, keyId: keyId || undefined, actor: actor || undefined, ...span }
+  return { ok: true, request: { filter, workspaces: only === null ? null : [only] } }
 }
 
 /** A form whose response is at an address that can be shared. */
@@ -326,7 +321,7 @@ function sendAuditFile(
     columns: COLUMNS,
     toCells: entryCells,
     toJson: entryJson,
-    readParts: () => readEntries(database, checked),
+    readParts: () => readEntries(database, checked.request),
   }
   return sendFile(reply, file, format)
 }
@@ -334,12 +329,12 @@ function sendAuditFile(
 /** Entries that are added meanwhile are left out. */
 async function* readEntries(
   database: ReadableAudit,
-  { filter, workspaces }: Pick<AuditQuery, 'filter' | 'workspaces'>,
+  conditions: AuditConditions,
 ): AsyncGenerator<readonly AuditEntry[]> {
-  const query = { filter, workspaces, limit: ROWS_AT_ONCE }
   let afterId: string | null = null
   do {
-    const { entries, nextAfterId }: AuditPage = await searchAudit(database, { ...query, afterId })
+    const query = { ...conditions, limit: ROWS_AT_ONCE, afterId }
+    const { entries, nextAfterId }: AuditPage = await searchAudit(database, query)
     yield entries
     afterId = nextAfterId
   } while (afterId !== null)
