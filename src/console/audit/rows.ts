@@ -3,7 +3,7 @@ import { readAuditRow } from '../platform/audit/chain.ts'
 import type { AuditAction, AuditEntry } from '../platform/audit/entries.ts'
 import { type AuditedDatabase, genuineRows } from '../platform/audit/mac.ts'
 import type { Dialect } from '../platform/database/database.ts'
-import { firstIdAt } from '../platform/database/ids.ts'
+import { firstAuditIdAt } from '../platform/database/ids.ts'
 import {
   allOf,
   firstRows,
@@ -113,8 +113,8 @@ function indexedConditions({ filter, workspaces }: AuditQuery): RawBuilder<SqlBo
     conditions.push(sql`actor = ${actor}`)
     if (action !== undefined && workspaces === null) conditions.push(sql`action = ${action}`)
   } else if (action !== undefined) conditions.push(sql`action = ${action}`)
-  if (fromMs !== undefined) conditions.push(sql`id >= ${firstIdAt('audit', fromMs)}`)
-  if (toMs !== undefined) conditions.push(sql`id < ${firstIdAt('audit', toMs + CLOCK_STEP_MS)}`)
+  if (fromMs !== undefined) conditions.push(sql`id >= ${firstAuditIdAt(fromMs)}`)
+  if (toMs !== undefined) conditions.push(sql`id < ${firstAuditIdAt(toMs + CLOCK_STEP_MS)}`)
   return conditions
 }
 

@@ -71,13 +71,13 @@ export function createSessions(parts: SessionParts) {
 /** The session and its audit entry are one transaction. */
 async function startSession(parts: SessionParts, person: Person, from: Origin): Promise<string> {
   const { clock, randomBytes, limits } = parts
-  const id = base64url(randomBytes(32))
+  const id = randomToken(randomBytes)
   const nowMs = clock.wallMs()
   const row: SessionRow = {
     digest: digestSessionId(id),
     subject: person.subject,
     person: JSON.stringify(person),
-    csrf_secret: base64url(randomBytes(32)),
+    csrf_secret: randomToken(randomBytes),
     started_at_ms: nowMs,
     seen_at_ms: nowMs,
   }
@@ -227,10 +227,10 @@ export interface PeopleParts {
 
 /** People with sessions, by subject. A person whose sessions have all ended is left out. */
 export async function listPeople(
-  { database, clock, limits }: PeopleParts,
+  parts: PeopleParts,
   { limit, afterSubject }: { readonly limit: number; readonly afterSubject: string | null },
 ): Promise<PeoplePage> {
-  let query = database.reader.selectFrom('sessions').select('subject').distinct()
+  let query = parts.database.reader.selectFrom('sessions').select('subject').distinct()
   if (afterSubject !== null) query = query.where('subject', '>', afterSubject)
   const found = await query
     .orderBy('subject')
@@ -238,35 +238,30 @@ export async function listPeople(
     .execute()
   const { rows, next } = takePage(found, limit, ({ subject }) => subject)
   const subjects = rows.map(({ subject }) => subject)
-  const nowMs = clock.wallMs()
-  const people = await findPeople(database, subjects, row => isLive(row, limits, nowMs))
-  return { people, nextAfterSubject: next }
+  return { people: await findPeople(parts, subjects), nextAfterSubject: next }
 }
 
-export async function findPerson(
-  { database, clock, limits }: PeopleParts,
-  subject: string,
-): Promise<SignedInPerson | null> {
-  const nowMs = clock.wallMs()
-  const [person] = await findPeople(database, [subject], row => isLive(row, limits, nowMs))
+export async function findPerson(parts: PeopleParts, subject: string): Promise<SignedInPerson | null> {
+  const [person] = await findPeople(parts, [subject])
   return person ?? null
 }
 
 /** At most `console.session.maxPerPerson` rows each. */
 async function findPeople(
-  { reader }: Database,
+  { database, clock, limits }: PeopleParts,
   subjects: readonly string[],
-  isCounted: (row: Times) => boolean,
 ): Promise<SignedInPerson[]> {
   if (subjects.length === 0) return []
-  const rows = await reader
+  const nowMs = clock.wallMs()
+  const rows = await database.reader
     .selectFrom('sessions')
     .select(['subject', 'person', 'started_at_ms', 'seen_at_ms'])
     .where('subject', 'in', subjects)
     .orderBy('subject')
     .orderBy('seen_at_ms', 'desc')
     .execute()
-  return [...Map.groupBy(rows.filter(isCounted), row => row.subject)].flatMap(([subject, sessions]) => {
+  const live = rows.filter(row => isLive(row, limits, nowMs))
+  return [...Map.groupBy(live, row => row.subject)].flatMap(([subject, sessions]) => {
     const [newest] = sessions
     if (newest === undefined) return []
     const { name } = readPersonRow(newest)
@@ -278,6 +273,6 @@ function digestSessionId(id: string): string {
   return hash('sha256', id)
 }
 
-function base64url(bytes: Uint8Array): string {
-  return Buffer.from(bytes).toString('base64url')
+function randomToken(randomBytes: RandomBytes): string {
+  return Buffer.from(randomBytes(32)).toString('base64url')
 }

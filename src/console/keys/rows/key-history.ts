@@ -3,7 +3,7 @@ import type { KeyRecord } from '../../../domain/key/key-record.ts'
 import { readAuditRow } from '../../platform/audit/chain.ts'
 import { type AuditEntry, isLeak } from '../../platform/audit/entries.ts'
 import { type AuditedDatabase, genuineRows } from '../../platform/audit/mac.ts'
-import { firstIdAt } from '../../platform/database/ids.ts'
+import { firstAuditIdAt } from '../../platform/database/ids.ts'
 import type { Tables } from '../../platform/database/tables.ts'
 
 const HOUR_MS = 3_600_000
@@ -21,7 +21,7 @@ export function createKeyHistory({ reader, audit }: AuditedDatabase) {
       const rows = await selectEntries(reader, workspaceId, createdAtMs)
         .where('key_id', 'in', ids)
         // Also where there is no such entry, not the whole audit log is read.
-        .where('id', '<', firstIdAt('audit', createdAtMs + HOUR_MS))
+        .where('id', '<', firstAuditIdAt(createdAtMs + HOUR_MS))
         .orderBy('id')
         .limit(MAX_BEFORE_ORIGIN)
         .execute()
@@ -67,5 +67,5 @@ function selectEntries(database: Kysely<Tables>, workspaceId: string, sinceMs: n
     .selectFrom('audit')
     .selectAll()
     .where('workspace_id', '=', workspaceId)
-    .where('id', '>=', firstIdAt('audit', sinceMs))
+    .where('id', '>=', firstAuditIdAt(sinceMs))
 }

@@ -15,7 +15,7 @@ export function createIds(kind: IdKind, randomBytes: RandomBytes): (nowMs: numbe
 
 const ULID_TIME_LENGTH = 10
 
-/** Not greater than any id that is made from this time on. */
-export function firstIdAt(kind: IdKind, ms: number): string {
-  return `${kind}_${encodeTime(Math.max(0, ms), ULID_TIME_LENGTH)}`
+/** Not greater than any id of an audit entry that is made from this time on. */
+export function firstAuditIdAt(ms: number): string {
+  return `audit_${encodeTime(Math.max(0, ms), ULID_TIME_LENGTH)}`
 }
