@@ -22,9 +22,9 @@ import {
   type RedisClient,
 } from '../redis/clients.ts'
 import { parseEndpoint, REDIS_PORT, SENTINEL_PORT } from '../redis/endpoint.ts'
-import { NEED } from '../redis/need.ts'
 import { patientSettings, type RedisSettings, requireTopology } from '../redis/options.ts'
 import { RedisConnection } from '../redis/redis-connection.ts'
+import { NEED } from '../redis/write-counter.ts'
 import { expiryNote, peerExpiry } from './certificates.ts'
 import { ANSWER_MS, type Check, CheckFailure, type ClockReading, type Passed, readClock } from './finding.ts'
 

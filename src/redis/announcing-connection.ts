@@ -15,11 +15,10 @@ import {
   type RedisNetwork,
 } from './clients.ts'
 import { type Endpoint, isSameServer } from './endpoint.ts'
-import { NEED } from './need.ts'
 import { type RedisSettings, requireTopology } from './options.ts'
 import { type ConnectionEvents, RedisConnection } from './redis-connection.ts'
 import { PrimaryCheck } from './sentinels.ts'
-import { WriteCounter } from './write-counter.ts'
+import { NEED, WriteCounter } from './write-counter.ts'
 
 interface RedisConnectionParts {
   readonly config: RedisSettings

@@ -1,5 +1,12 @@
 import { recordKeyName } from '../domain/wire.ts'
-import { NEED } from './need.ts'
+
+/** The beginning of a script that returns an error for a command which the user may not run. It leaves no line in ACL LOG. */
+export const NEED = `
+local function need(...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(...) then
+    return redis.error_reply("NOPERM User has no permissions to run the '" .. string.lower(...) .. "' command here")
+  end
+end`
 
 /** Beside the records, where a console may write: no digest has its name. It does not expire, so that Redis evicts records before it. */
 const NAME = recordKeyName('written')
