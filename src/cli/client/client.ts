@@ -225,7 +225,7 @@ export const nullable = <Schema extends TSchema>(schema: Schema) => Type.Union([
 const { id, workspaceId, name, scopes, hint, createdAt, expiresAt, revokedAt, lastUsedAt, state, ...added } =
   describedKey.properties
 /** As the console describes it. An older one leaves out fields that were added since; a newer one may know more states. */
-const key = Type.Object({
+export const shownKey = Type.Object({
   id,
   workspaceId,
   name,
@@ -238,43 +238,28 @@ const key = Type.Object({
   state: Type.String(),
   ...Type.Partial(Type.Object(added)).properties,
 })
-export type ShownKey = Static<typeof key>
+export type ShownKey = Static<typeof shownKey>
 
-/** The secret is null in the response to a retry: the first response held it. */
-export const issuedResponse = Type.Object({ key, secret: nullable(Type.String()) })
-export const keyResponse = Type.Object({ key })
+export const keyResponse = Type.Object({ key: shownKey })
 /** How far a change has come. */
-const progress = Type.Object({ announced: Type.Boolean(), gateways, regions })
-export type ShownProgress = Static<typeof progress>
-export const revokedAllResponse = Type.Object({
-  revoked: count,
-  ...progress.properties,
-  ...paged.properties,
-})
-export const planResponse = Type.Object({ plan: nullable(Type.String()) })
-export const planChangedResponse = Type.Object({
-  plan: nullable(Type.String()),
-  changed: count,
-  ...progress.properties,
-  ...paged.properties,
-})
+export const shownProgress = Type.Object({ announced: Type.Boolean(), gateways, regions })
+export type ShownProgress = Static<typeof shownProgress>
 /** Of a revocation, suspension, resumption or edit. */
-export const changedResponse = Type.Object({ key, committedAt: instantOrNull, ...progress.properties })
-export const rotatedResponse = Type.Object({
-  key,
-  secret: nullable(Type.String()),
-  replaced: key,
-  ...progress.properties,
+export const changedResponse = Type.Object({
+  key: shownKey,
+  committedAt: instantOrNull,
+  ...shownProgress.properties,
 })
-export const keysResponse = Type.Object({ keys: Type.Array(key), ...paged.properties })
+export const keysResponse = Type.Object({ keys: Type.Array(shownKey), ...paged.properties })
 
 export async function readKey(client: AdminClient, id: string): Promise<ShownKey> {
   const response = await client.send({ method: 'GET', path: `/keys/${id}` })
   return readResponse(client, keyResponse, response).key
 }
 
-/** What an answer says about a part of the keys that a call changes. */
-type ChangedPart = Omit<Static<typeof revokedAllResponse>, 'revoked'> & { readonly keys: number }
+/** What each answer says of a call that changes keys in parts, beside how many it changed. */
+export const changedPart = Type.Object({ ...shownProgress.properties, ...paged.properties })
+type ChangedPart = Static<typeof changedPart> & { readonly keys: number }
 
 /** The console answers after some seconds, and the last answer waits for slow announcements. */
 const PART_DEADLINE_MS = 60_000

@@ -5,9 +5,10 @@ import { plainPasted } from '../../domain/form/text.ts'
 import { type Cli, type Define, keyCount, lastUseText, plainText, usageError } from '../cli.ts'
 import {
   callUntilDone,
+  changedPart,
+  count,
+  nullable,
   paged,
-  planChangedResponse,
-  planResponse,
   readPages,
   readResponse,
 } from '../client/client.ts'
@@ -19,6 +20,12 @@ import { requirePrompt, requireYes } from '../output/terminal.ts'
 
 type ShownWorkspace = Static<typeof workspace>
 const workspacesResponse = Type.Object({ workspaces: Type.Array(workspace), ...paged.properties })
+const planResponse = Type.Object({ plan: nullable(Type.String()) })
+const planChangedResponse = Type.Object({
+  ...planResponse.properties,
+  changed: count,
+  ...changedPart.properties,
+})
 
 const COUNTS = ['active', 'retiring', 'suspended', 'expired', 'revoked'] as const
 

@@ -1,13 +1,15 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
+import { Type } from 'typebox'
 import { systemClock } from '../../../domain/clock.ts'
 import { MAX_OVERLAP_SECONDS } from '../../../domain/key/key-life.ts'
 import { type Cli, minuteText, plainText } from '../../cli.ts'
 import {
   type AdminClient,
-  issuedResponse,
+  nullable,
   readResponse,
-  rotatedResponse,
   type ShownKey,
+  shownKey,
+  shownProgress,
 } from '../../client/client.ts'
 import { adviseIfMade } from '../../client/failures.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
@@ -28,6 +30,14 @@ import {
   warnUnlessAnnounced,
 } from '../../output/key-text.ts'
 import { requireOutput, showSecret, undoIssue } from '../../output/show-secret.ts'
+
+/** The secret is null in the response to a retry: the first response held it. */
+const issuedResponse = Type.Object({ key: shownKey, secret: nullable(Type.String()) })
+const rotatedResponse = Type.Object({
+  ...issuedResponse.properties,
+  replaced: shownKey,
+  ...shownProgress.properties,
+})
 
 interface IssueOptions extends FieldOptions {
   readonly workspace: string

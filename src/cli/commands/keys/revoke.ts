@@ -6,13 +6,13 @@ import { type Cli, CliError, keyCount, lastUseText, plainText } from '../../cli.
 import {
   type AdminResponse,
   callUntilDone,
+  changedPart,
   changedResponse,
   count,
   keysResponse,
   readKey,
   readPages,
   readResponse,
-  revokedAllResponse,
   type ShownKey,
 } from '../../client/client.ts'
 import { type AdminSession, addAccessOptions, addJsonOption, openSession } from '../../client/session.ts'
@@ -31,6 +31,7 @@ import {
 import { createProgress, isAttended, paintFor, requirePrompt, requireYes } from '../../output/terminal.ts'
 
 const FINAL = new Set(['expired', 'revoked'])
+const revokedAllResponse = Type.Object({ revoked: count, ...changedPart.properties })
 const totalResponse = Type.Object({ total: Type.Optional(count) })
 const callerResponse = Type.Object({ permissions: Type.Array(Type.String()) })
 const WRITES = 'keys:write'
