@@ -40,7 +40,6 @@ function attempt<Item>(read: () => Item[]): Item[] {
   }
 }
 
-/** How an operator makes a file with one key. */
 const HOW_TO_MAKE_ASSERTION_KEY = 'Make one with `openssl genpkey -algorithm ed25519 -out FILE`'
 
 /** A public key as verifiers read it (RFC 8037, section 2). */

@@ -50,7 +50,6 @@ export interface LimitUse {
   readonly policy: string
   /** Null: the calendar month. */
   readonly windowSeconds: number | null
-  /** The limit. */
   readonly requests: number
   /** Never more than the limit. */
   readonly used: number

@@ -49,7 +49,6 @@ export interface GatewayDeps {
   readonly onReload: OnReload<Config>
 }
 
-/** The listeners of a gateway. */
 export interface GatewayListeners {
   readonly app: FastifyInstance
   /** Null unless `gateway.check.port` is set. */

@@ -225,7 +225,6 @@ interface LookupStart {
   readonly generation: number
 }
 
-/** A lookup in flight. */
 interface InFlightLookup extends LookupStart {
   /** A change of its key arrived since it began: its result may predate the change. */
   isSuperseded: boolean

@@ -34,7 +34,7 @@ export interface Verified {
 /** Without a shared Redis there is nothing to recognise. */
 const UNMARKED: Verified = { mark: '', untilMs: Number.POSITIVE_INFINITY }
 
-export interface MarkParts {
+interface MarkParts {
   readonly repository: Pick<PendingChanges, 'readMark' | 'claimMark' | 'keepMark'>
   readonly announcer: Pick<Announcer, 'mark' | 'state'>
   readonly clock: Clock

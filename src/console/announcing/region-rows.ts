@@ -15,7 +15,6 @@ export function createRegionRows(parts: OutboxRowsParts) {
   const { database, now } = parts
   const { dialect, changes } = database
   return {
-    /** The outbox of a region. */
     pendingIn: createOutboxes(parts),
     /** States that this console announces to these regions. One that was not registered gets the changes of all keys. */
     registerRegions: (names: readonly string[]) =>

@@ -182,7 +182,6 @@ function describeCall(call: AdminCall, refer: (schema: TSchema) => unknown) {
   }
 }
 
-/** Parameters of the path, the query and the headers. */
 function describeParameters({ url, query, headers = [] }: AdminCall): object[] {
   const inPath = [...url.matchAll(/:(\w+)/g)].map(([, name = '']) => {
     const schema = PATH_PARAMETERS[name]

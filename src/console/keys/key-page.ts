@@ -38,7 +38,6 @@ import {
 import { stepsFrom } from './operations/key-operations.ts'
 import { type KeyStep, stepDialog } from './step-pages.ts'
 
-/** The page of a key. */
 export function keyRoutes(scope: FastifyInstance, parts: KeyPageParts): void {
   scope.get(`${WORKSPACES}/:workspaceId/keys/:keyId`, SHOWS, (_, reply) => showKey(parts, reply))
 }

@@ -38,7 +38,6 @@ import type { KeyPageParts, KeyView } from './key-view.ts'
 import type { WorkspaceKeyCounts } from './search/count-keys.ts'
 import { KEY_FILTERS, type KeyFilter, MAX_EXPIRING } from './search/key-query.ts'
 
-/** Lists of keys. */
 export function listRoutes(scope: FastifyInstance, sources: KeyPageParts): void {
   scope.get(`${WORKSPACES}/:workspaceId/keys`, SHOWS, (request, reply) =>
     listKeys(sources, reply, requireWorkspace(request)),

@@ -63,7 +63,6 @@ export interface UsagePageParts extends RefusalsPageParts {
   readonly plans: { findPlan(workspaceId: string): Promise<string | null> }
 }
 
-/** Usage of a workspace, and of all. */
 export function usageRoutes(scope: FastifyInstance, parts: UsagePageParts): void {
   scope.get(`${WORKSPACES}/:workspaceId/usage`, SHOWS, (_, reply) => showUsage(parts, reply))
   scope.get(ALL_USAGE, SHOWS, (_, reply) => showAllUsage(parts, reply))

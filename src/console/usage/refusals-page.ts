@@ -63,7 +63,6 @@ export interface RefusalsPageParts {
   readonly clock: Clock
 }
 
-/** Rejections of a workspace, and of all. */
 export function refusalRoutes(scope: FastifyInstance, parts: RefusalsPageParts): void {
   filteredListRoutes(scope, {
     own: `${WORKSPACES}/:workspaceId/refusals`,

@@ -17,7 +17,6 @@ export interface ChannelState {
   readonly epoch: number
 }
 
-/** The entry of one key in memory. */
 export interface MemoryEntry {
   /** Null if the key service returned that there is no such key. */
   readonly grant: KeyGrant | null

@@ -250,7 +250,7 @@ type OperationCounter = <Result extends Counted>(
 ) => Promise<Result>
 
 /** Counts operations on keys by outcome, from zero so that an alert on a rate fires on the first failure. */
-export function createOperationCounter({ keyOperations, auditWriteFailures }: Metrics): OperationCounter {
+function createOperationCounter({ keyOperations, auditWriteFailures }: Metrics): OperationCounter {
   for (const operation of OPERATIONS) {
     for (const outcome of OUTCOMES) keyOperations.inc({ operation, outcome }, 0)
   }

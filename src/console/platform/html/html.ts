@@ -163,7 +163,6 @@ export function actorName(actor: string, name: string | null): Html {
   return kind === undefined ? markInvisible(actor) : html`${kind} ${markInvisible(id)}`
 }
 
-/** A link with the key's name. */
 export function keyLink({ record }: { readonly record: KeyRecord }): Html {
   return html`<a class="key-name" href="${keyPath(record.workspaceId, record.id)}">${nameHtml(record)}</a>`
 }

@@ -29,9 +29,9 @@ interface Asset {
   readonly gzipped: Buffer
 }
 
-export const STYLESHEET = readAsset('console.css', 'text/css; charset=utf-8')
+const STYLESHEET = readAsset('console.css', 'text/css; charset=utf-8')
 export const SCRIPT = readAsset('console.js', 'text/javascript; charset=utf-8')
-export const ICON = readAsset('icon.svg', 'image/svg+xml')
+const ICON = readAsset('icon.svg', 'image/svg+xml')
 
 function readAsset(file: string, type: string): Asset {
   const body = readFileSync(new URL(`./assets/${file}`, import.meta.url))

@@ -34,7 +34,6 @@ async function* whileAdmitted(
 export const FILE_FORMATS = ['csv', 'ndjson'] as const
 export type FileFormat = (typeof FILE_FORMATS)[number]
 
-/** A list as a file. */
 interface ListFile<Item> {
   /** Without its ending. */
   readonly name: string
