@@ -7,7 +7,7 @@ import type { Clock } from '../domain/clock.ts'
 import { compileRoutes } from '../domain/route/route.ts'
 import { compileProxies } from '../http/client-address.ts'
 import type { KeyStore } from '../keys/tiers/key-store.ts'
-import type { RateLimits } from '../limits/rate-limiter.ts'
+import type { RateLimiter } from '../limits/rate-limiter.ts'
 import type { AccessLog } from '../observability/access-log.ts'
 import { limitListener } from '../observability/limit-listener.ts'
 import type { Metrics } from '../observability/metrics/metrics.ts'
@@ -37,7 +37,7 @@ export interface GatewayDeps {
   readonly accessLog: AccessLog
   readonly clock: Clock
   readonly keys: KeyStore
-  readonly limits: RateLimits
+  readonly limits: Pick<RateLimiter, 'count'>
   /** Null if the upstream gets none. */
   readonly assertions: Assertions | null
   readonly recordUsage: RecordUsage

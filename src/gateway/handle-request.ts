@@ -8,7 +8,7 @@ import { denialOfCounts, type PolicyCount, secondsUntil } from '../domain/rate-l
 import { matchRoute, type Route, type RouteMatch } from '../domain/route/route.ts'
 import { findClientAddress } from '../http/client-address.ts'
 import type { KeyStore } from '../keys/tiers/key-store.ts'
-import type { RateLimits } from '../limits/rate-limiter.ts'
+import type { RateLimiter } from '../limits/rate-limiter.ts'
 import type { RequestObserver } from '../observability/request-observer.ts'
 import type { ClientRequest, Deny } from '../upstream/client-request.ts'
 import type { Admission } from './admission.ts'
@@ -35,7 +35,7 @@ interface RequestReader {
 interface RequestRules {
   readonly routes: readonly Route[]
   readonly keys: Pick<KeyStore, 'get'>
-  readonly limits: RateLimits
+  readonly limits: Pick<RateLimiter, 'count'>
   readonly admission: Pick<Admission, 'admits' | 'admitsWorkspace'>
   /** The last check before a permit is used: nothing that holds a key may be forwarded. */
   readonly denyPermitted: (request: ClientRequest, permit: Permit, target: string) => Denial | null

@@ -15,7 +15,7 @@ import { REVOCATION_TIMING } from '../domain/revocation-timing.ts'
 import { deriveRecordKey } from '../domain/wire.ts'
 import { FailureLog, type Log } from '../observability/failure-log.ts'
 import { LOOKUP_RESULTS, LOOKUP_TIERS, type Metrics } from '../observability/metrics/metrics.ts'
-import { InvalidationListener, type InvalidationReceiver } from './invalidation/invalidation-listener.ts'
+import { InvalidationListener } from './invalidation/invalidation-listener.ts'
 import { LookupChain } from './lookup-chain.ts'
 import { RedisAccess } from './redis-access.ts'
 import { ChangeConfirmer, type DrainOutcome } from './reports/change-confirmer.ts'
@@ -65,7 +65,7 @@ interface KeyStoreHealth {
 export interface RunningKeyStore {
   readonly keyStore: KeyStore
   /** For the console in the same process; if Redis is configured, all messages come from Redis. */
-  readonly invalidations: InvalidationReceiver
+  readonly invalidations: InvalidationListener
   /** Settles once the key service knows that this gateway is connected; null if no key service is configured. */
   readonly introduced: Promise<void> | null
   /** Counts a request that has ended, for the next report. */

@@ -17,7 +17,6 @@ import {
   LocalCounters,
   type RateCounter,
   RateLimiter,
-  type RateLimits,
   type SharedCounters,
   toPolicyCount,
   UnknownPlans,
@@ -41,7 +40,7 @@ interface RateLimitSettings {
 }
 
 interface RunningRateLimits {
-  readonly limits: RateLimits
+  readonly limits: RateLimiter
   /** `shared`: counted in Redis; `local`: counted by each gateway alone; `off`: no policy is configured. */
   health(): 'shared' | 'local' | 'off'
   stop(): void

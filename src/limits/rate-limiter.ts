@@ -25,15 +25,6 @@ import {
 } from '../observability/metrics/metrics.ts'
 import type { NearLimits } from './near-limits.ts'
 
-/** The gateway's view of rate limits. */
-export interface RateLimits {
-  /**
-   * Counts one request that passed all other checks. Never rejects: without Redis, this process counts alone.
-   * @returns null if no policy applies; else the counts of all that apply, or only of the exceeded ones if there are any
-   */
-  count(permit: Pick<Permit, 'route' | 'grant'>): Promise<readonly PolicyCount[]> | null
-}
-
 /** Counters that all gateways share. */
 export interface SharedCounters {
   /** @returns null if Redis is unavailable or misses the deadline; it never rejects */
@@ -55,7 +46,7 @@ type Backend = (typeof LIMIT_BACKENDS)[number]
 type Decisions = Readonly<Record<Backend, Readonly<Record<(typeof LIMIT_OUTCOMES)[number], CounterHandle>>>>
 
 /** Counts in Redis together with the other gateways; without Redis, counts a share of each limit in this process. */
-export class RateLimiter implements RateLimits {
+export class RateLimiter {
   readonly #parts: RateLimiterParts
   #table: PolicyTable
   /** By name of the policy: plans may have policies of one name. */
@@ -71,6 +62,10 @@ export class RateLimiter implements RateLimits {
     this.#table = this.#read(settings)
   }
 
+  /**
+   * Counts one request that passed all other checks. Never rejects: without Redis, this process counts alone.
+   * @returns null if no policy applies; else the counts of all that apply, or only of the exceeded ones if there are any
+   */
   count({ route, grant }: Pick<Permit, 'route' | 'grant'>): Promise<readonly PolicyCount[]> | null {
     const { plan } = grant
     if (plan !== null && !this.#table.knows(plan)) this.#parts.unknownPlans.count(plan)

@@ -4,7 +4,7 @@ import { DEFAULT_REGION } from '../domain/region.ts'
 import { createGateway } from '../gateway/create-gateway.ts'
 import { compileProxies, isTrustedProxy } from '../http/client-address.ts'
 import { createKeyStore } from '../keys/create-key-store.ts'
-import type { InvalidationReceiver } from '../keys/invalidation/invalidation-listener.ts'
+import type { InvalidationListener } from '../keys/invalidation/invalidation-listener.ts'
 import { createRateLimits } from '../limits/create-rate-limits.ts'
 import { NearLimits } from '../limits/near-limits.ts'
 import { GatewayCount } from '../limits/rate-limiter.ts'
@@ -31,7 +31,7 @@ export async function runGateway(host: Host, version: string, settings: RunSetti
 
 export interface GatewayRun extends PlaneRun {
   /** Receives messages of a console in the same process, without Redis. */
-  readonly invalidations: InvalidationReceiver
+  readonly invalidations: Pick<InvalidationListener, 'subscribed' | 'receive'>
   /** Settles once the console knows that this gateway is connected; null if no key service is configured. */
   readonly introduced: Promise<void> | null
   /** Settles once the key service has answered for the first time, or has not in time. */

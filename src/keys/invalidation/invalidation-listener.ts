@@ -29,15 +29,6 @@ const MAX_ANNOUNCED = 100_000
 /** For this long after the key service said what time it is, clocks do not drift apart by much. */
 const CLOCK_KNOWN_MS = 600_000
 
-/** The receiver of messages from Redis or, in the demo, from the console in the same process. */
-export interface InvalidationReceiver {
-  /** From now on every message is delivered. Earlier messages may have been missed. */
-  subscribed(): void
-  lost(): void
-  /** @param text a raw message from the channel */
-  receive(text: string): void
-}
-
 /** Evicts records older than this version. */
 type OnChange = (digest: string, version: number) => EvictionResult
 
@@ -48,13 +39,15 @@ type OnRecheck = (digest: string) => void
 type OnApplied = (digest: string, version: number) => void
 
 /**
+ * Receives messages from Redis or, in the demo, from the console in the same process.
+ *
  * An *epoch* is a period in which no change can have been missed: memory does not trust records verified in another one.
  * `isConnected` decides at the time of use, so that a process that was frozen is disconnected as soon as it resumes.
  *
  * Every client with publish rights in Redis can send messages. A message without a valid MAC, one for another region, or a copy of an
  * earlier one only makes the gateway look a key up again, at a bounded rate.
  */
-export class InvalidationListener implements InvalidationReceiver {
+export class InvalidationListener {
   readonly #clock: Clock
   readonly #metrics: Metrics
   readonly #counts: Readonly<Record<(typeof INVALIDATION_RESULTS)[number], CounterHandle>>
@@ -143,6 +136,7 @@ export class InvalidationListener implements InvalidationReceiver {
     this.#keyServiceClock = { aheadMs: wallMs - learnedAtMs, learnedAtMs }
   }
 
+  /** From now on every message is delivered. Earlier messages may have been missed. */
   subscribed(): void {
     this.lost()
     this.#subscribed = true
@@ -156,6 +150,7 @@ export class InvalidationListener implements InvalidationReceiver {
     this.isConnected()
   }
 
+  /** @param text a raw message from the channel */
   receive(text: string): void {
     const nowMs = this.#clock.monotonicMs()
     this.isConnected(nowMs) // If this message ends a silence, the silence itself has begun a new epoch.
