@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer, request as forward, type IncomingMessage, type ServerResponse } from 'node:http'
-import { type AddressInfo, connect, type Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
+import { portOf } from './port-of.ts'
 
 /** A forward proxy as companies run them: it alone resolves the names of the test, and may ask for user and password. */
 export class ForwardProxy {
@@ -30,8 +31,7 @@ export class ForwardProxy {
   }
 
   get port(): number {
-    // A server that listens on a port has an address that is an object.
-    return (this.#server.address() as AddressInfo).port
+    return portOf(this.#server)
   }
 
   get url(): string {

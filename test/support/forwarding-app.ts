@@ -1,4 +1,3 @@
-import type { AddressInfo } from 'node:net'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { authorize } from '../../src/domain/authorize.ts'
 import { systemClock } from '../../src/domain/clock.ts'
@@ -19,6 +18,7 @@ import { withResponseCache } from '../../src/upstream/response-cache/with-respon
 import { createUpstream, type UpstreamDeps } from '../../src/upstream/upstream.ts'
 import { exampleGrant } from '../domain/examples.ts'
 import { defaultConfig } from './default-config.ts'
+import { portOf } from './port-of.ts'
 import { silentLogger } from './silent-logger.ts'
 
 export const WORKSPACE_PATH = '/api/v1/workspaces/ws_1'
@@ -144,7 +144,7 @@ export async function startForwardingApp(
     forward(request, verdict.permit)
   })
   await app.listen({ port: 0, host: '127.0.0.1' })
-  const { port } = app.server.address() as AddressInfo
+  const port = portOf(app.server)
   return { app, port, metrics, requests, stop: () => app.close() }
 }
 

@@ -1,8 +1,8 @@
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
+import { portOf } from './port-of.ts'
 
 interface SigningKey {
   readonly identifier: string
@@ -50,8 +50,7 @@ export class GithubDouble {
   }
 
   get keysUrl(): string {
-    // A listening TCP server has a port.
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/meta/public_keys/secret_scanning`
+    return `http://127.0.0.1:${portOf(this.#server)}/meta/public_keys/secret_scanning`
   }
 
   get list(): string {

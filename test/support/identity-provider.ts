@@ -2,8 +2,8 @@ import { createPrivateKey, generateKeyPairSync, type KeyObject, sign } from 'nod
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
 import Provider, { type AccountClaims } from 'oidc-provider'
+import { portOf } from './port-of.ts'
 
 /** One for all providers of a file, because making one takes a large part of a second. */
 const { privateKey: SIGNING_KEY } = generateKeyPairSync('rsa', { modulusLength: 2048 })
@@ -57,7 +57,7 @@ export class IdentityProvider {
   private constructor(server: Server, options: IdentityProviderOptions) {
     this.#server = server
     this.isPublicClient = options.publicClient === true
-    const { port } = server.address() as AddressInfo
+    const port = portOf(server)
     this.issuer = `${options.tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}`
     const jwk = { ...SIGNING_KEY.export({ format: 'jwk' }), kid: 'of-the-tests', alg: 'RS256', use: 'sig' }
     this.#key = { kid: 'of-the-tests', pem: String(SIGNING_KEY.export({ format: 'pem', type: 'pkcs8' })) }

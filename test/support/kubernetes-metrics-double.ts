@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { portOf } from './port-of.ts'
 
 export interface DoubledPod {
   readonly namespace: string
@@ -22,7 +22,7 @@ export class KubernetesMetricsDouble {
 
   private constructor(server: Server) {
     this.#server = server
-    const { port } = server.address() as AddressInfo
+    const port = portOf(server)
     this.url = `http://127.0.0.1:${port}`
   }
 

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'
+import { portOf } from './port-of.ts'
 
 /** Body of the default response. */
 const DEFAULT_BODY = '{"id":"ws_1"}'
@@ -37,9 +38,7 @@ export class RecordingUpstream {
   }
 
   get url(): string {
-    const address = this.#server.address()
-    if (address === null || typeof address === 'string') throw new Error('The server has no TCP port')
-    return `http://127.0.0.1:${address.port}`
+    return `http://127.0.0.1:${portOf(this.#server)}`
   }
 
   /** Bytes behind the last complete head of each connection: another server could take them for a body or a request. */

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { portOf } from './port-of.ts'
 
 export interface AdminRequest {
   readonly method: string
@@ -32,9 +33,7 @@ export class ScriptedAdmin {
   }
 
   get url(): string {
-    const address = this.#server.address()
-    if (address === null || typeof address === 'string') throw new Error('The server has no TCP port')
-    return `http://127.0.0.1:${address.port}`
+    return `http://127.0.0.1:${portOf(this.#server)}`
   }
 
   /** Environment in which a command finds it. */

@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { json } from 'node:stream/consumers'
 import type { KeyRecord } from '../../src/domain/key/key-record.ts'
 import { encodeRecord } from '../../src/domain/wire.ts'
+import { portOf } from './port-of.ts'
 
 type Script = (request: IncomingMessage, response: ServerResponse) => void
 
@@ -36,9 +37,7 @@ export class ScriptedKeyService {
   }
 
   get url(): string {
-    const address = this.#server.address()
-    if (address === null || typeof address === 'string') throw new Error('The server has no TCP port')
-    return `http://127.0.0.1:${address.port}`
+    return `http://127.0.0.1:${portOf(this.#server)}`
   }
 
   byTheContract(request: IncomingMessage, response: ServerResponse): void {

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'
+import { portOf } from './port-of.ts'
 
 /** A scripted reply: a line such as `-LOADING …` or `OK`, null for a missing key, or a list. */
 export type Reply = string | number | null | readonly Reply[]
@@ -24,9 +25,7 @@ export class ScriptedRedis {
   }
 
   get port(): number {
-    const address = this.#server.address()
-    if (address === null || typeof address === 'string') throw new Error('The server has no TCP port')
-    return address.port
+    return portOf(this.#server)
   }
 
   get address(): string {

@@ -1,6 +1,7 @@
 import { EventEmitter, once } from 'node:events'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls'
+import { portOf } from './port-of.ts'
 
 /** One request as received, and the means to respond byte by byte. */
 export interface ScriptedRequest {
@@ -69,7 +70,7 @@ class Scripted implements ScriptedUpstream {
 
   listening(server: Server, scheme: string): this {
     this.#server = server
-    this.port = (server.address() as AddressInfo).port
+    this.port = portOf(server)
     this.url = `${scheme}://${(server.address() as AddressInfo).address}:${this.port}`
     return this
   }

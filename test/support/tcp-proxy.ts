@@ -1,5 +1,6 @@
 import { once } from 'node:events'
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+import { portOf } from './port-of.ts'
 
 /** Towards the server, or back to the client. */
 export type Direction = 'forth' | 'back'
@@ -118,7 +119,7 @@ export class TcpProxy {
   }
 
   get port(): number {
-    return (this.#server.address() as AddressInfo).port
+    return portOf(this.#server)
   }
 
   isHeld(link: Link, direction: Direction): boolean {

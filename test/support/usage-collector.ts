@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
+import { portOf } from './port-of.ts'
 
 /** An HTTP collector of usage events. It records what it accepts. */
 export class UsageCollector {
@@ -28,8 +28,7 @@ export class UsageCollector {
   }
 
   get url(): string {
-    // A server that listens on TCP has an address object.
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/usage`
+    return `http://127.0.0.1:${portOf(this.#server)}/usage`
   }
 
   stop(): void {

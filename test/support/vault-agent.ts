@@ -2,11 +2,11 @@ import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { at, listAt, type Manifest, valueAt } from './manifests.ts'
+import { portOf } from './port-of.ts'
 
 const ANNOTATION = 'vault.hashicorp.com/'
 const VOLUME = 'vault-secrets'
@@ -84,8 +84,7 @@ export async function filesOfAgent(
     response.end(JSON.stringify(answer ?? { errors: [] }))
   })
   await once(vault.listen(0, '127.0.0.1'), 'listening')
-  // A server that listens on a port has an address of this form.
-  const { port } = vault.address() as AddressInfo
+  const port = portOf(vault)
   const directory = mkdtempSync(join(tmpdir(), 'postern-vault-'))
   try {
     const files = [...templates].map(([file, contents]) => ({ contents, destination: join(directory, file) }))

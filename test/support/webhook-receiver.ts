@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { portOf } from './port-of.ts'
 
 export interface Received {
   readonly url: string
@@ -32,8 +32,7 @@ export class WebhookReceiver {
   }
 
   get url(): string {
-    // A listening TCP server has a port.
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/hooks/postern`
+    return `http://127.0.0.1:${portOf(this.#server)}/hooks/postern`
   }
 
   /** Types of the received events, in order. */
