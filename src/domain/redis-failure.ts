@@ -1,31 +1,28 @@
 /** Why Redis fails, in one word each: for metrics and logs. */
-export const REDIS_CAUSES = [
-  'noauth',
-  'wrongpass',
-  'noperm',
-  'moved',
-  'readonly',
-  'oom',
-  'loading',
-  'masterdown',
-  'clusterdown',
-  'misconf',
-  'noreplicas',
-  'busy',
-  'max_clients',
-  'protected_mode',
-  'database',
-  'not_redis',
-  'certificate',
-  'tls',
-  'dns',
-  'refused',
-  'timeout',
-  'closed',
-  'other',
-] as const
-
-type RedisCause = (typeof REDIS_CAUSES)[number]
+type RedisCause =
+  | 'noauth'
+  | 'wrongpass'
+  | 'noperm'
+  | 'moved'
+  | 'readonly'
+  | 'oom'
+  | 'loading'
+  | 'masterdown'
+  | 'clusterdown'
+  | 'misconf'
+  | 'noreplicas'
+  | 'busy'
+  | 'max_clients'
+  | 'protected_mode'
+  | 'database'
+  | 'not_redis'
+  | 'certificate'
+  | 'tls'
+  | 'dns'
+  | 'refused'
+  | 'timeout'
+  | 'closed'
+  | 'other'
 
 export interface RedisFailure {
   readonly cause: RedisCause

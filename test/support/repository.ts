@@ -1,10 +1,6 @@
-import {
-  createGatewayRows,
-  createRegionRows,
-  type GatewayRows,
-  type RegionRows,
-} from '../../src/console/announcing/index.ts'
+import { createGatewayRows, createRegionRows, type GatewayRows } from '../../src/console/announcing/index.ts'
 import type { PendingChange, PendingChanges } from '../../src/console/announcing/outbox-rows.ts'
+import type { RegionRows } from '../../src/console/announcing/region-rows.ts'
 import type { Change } from '../../src/console/keys/rows/commit.ts'
 import { type KeyRows, openKeyRows } from '../../src/console/keys/rows/key-rows.ts'
 import type { SearchBounds } from '../../src/console/keys/search/search-keys.ts'

@@ -18,7 +18,7 @@ export { CONFIRMATIONS_KEPT_MS, createGatewayRows, type GatewayRows } from './ga
 export { enqueueChanges, type PendingChange, toPendingChange } from './outbox-rows.ts'
 export { type CounterReadings, readCounters } from './read-counters.ts'
 export { isMarkedRedis } from './redis-mark.ts'
-export { createRegionRows, type RegionRows } from './region-rows.ts'
+export { createRegionRows } from './region-rows.ts'
 export {
   type Announced,
   areNamed,

@@ -36,7 +36,6 @@ export const INVALIDATION_RESULTS = [
  */
 export const COALESCING_RESULTS = ['upstream', 'joined', 'unshared', 'cache', 'revalidated'] as const
 export const REMOVAL_CAUSES = ['size', 'invalidated'] as const
-export { REDIS_CAUSES } from '../../domain/redis-failure.ts'
 export const COMMAND_OUTCOMES = ['ok', 'timeout', 'error', 'unavailable'] as const
 export const UPSTREAM_ERROR_KINDS = [
   'dns',

@@ -106,11 +106,9 @@ export interface SchemaObject {
   readonly definition: string
 }
 
-const SCHEMA_CHANGES = ['missing', 'changed', 'added'] as const
-
 /** Where the schema of a database is not as the migrations make it. */
 export interface SchemaDifference {
-  readonly change: (typeof SCHEMA_CHANGES)[number]
+  readonly change: 'missing' | 'changed' | 'added'
   /** The kind and name of the object. */
   readonly name: string
 }
