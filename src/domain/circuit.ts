@@ -46,11 +46,6 @@ export class Circuit {
     return true
   }
 
-  /** Milliseconds until the next probe; 0 if the circuit is not open. */
-  waitMs(nowMs: number): number {
-    return this.#openUntilMs === null ? 0 : Math.max(0, this.#openUntilMs - nowMs)
-  }
-
   /** The server responded, with any result. */
   succeeded(): void {
     this.#failures = 0

@@ -10,9 +10,9 @@ interface AnsweringParts {
   /** Sends a command that changes nothing, and is refused whenever one that changes something would be. */
   readonly probe: () => Promise<unknown>
   /** Whether to probe also while the server answers. */
-  readonly isChecked?: boolean
+  readonly isChecked: boolean
   /** Whether it is the server to talk to; asked after each successful probe. */
-  readonly confirm?: () => Promise<boolean>
+  readonly confirm: () => Promise<boolean>
   /** Whether the connection is open. */
   readonly isOpen: () => boolean
   readonly timers: Timers
@@ -104,7 +104,7 @@ export class Answering {
   }
 
   async #probe(number: number, isNew: boolean): Promise<void> {
-    const { clock, confirm = async () => true } = this.#parts
+    const { clock, confirm, isChecked } = this.#parts
     const sentAtMs = clock.monotonicMs()
     try {
       await this.#parts.probe()
@@ -121,7 +121,7 @@ export class Answering {
     this.#unanswered = 0
     this.#refusals = 0
     this.#parts.onAnswering(isNew, roundTripMs)
-    if (this.#parts.isChecked === true) this.#checkLater(number)
+    if (isChecked) this.#checkLater(number)
   }
 
   #checkLater(number: number): void {

@@ -22,9 +22,9 @@ describe('a circuit', () => {
     expect(circuit.admits(10)).toBe(true)
   })
 
-  it('opens at the configured number of consecutive failures, and reports the time until the probe', () => {
+  it('opens at the configured number of consecutive failures', () => {
     const circuit = opened()
-    expect([circuit.state(0), circuit.admits(0), circuit.waitMs(400)]).toEqual(['open', false, 600])
+    expect([circuit.state(0), circuit.admits(0)]).toEqual(['open', false])
     expect(circuit.admits(999)).toBe(false)
   })
 

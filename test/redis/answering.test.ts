@@ -3,7 +3,7 @@ import { Answering } from '../../src/redis/answering.ts'
 import { ManualTimers } from '../support/manual-timers.ts'
 import { settled } from '../support/until.ts'
 
-function watched(confirm?: () => Promise<boolean>) {
+function watched(confirm = async () => true) {
   const timers = new ManualTimers()
   const probes: PromiseWithResolvers<void>[] = []
   const events: string[] = []
@@ -13,7 +13,8 @@ function watched(confirm?: () => Promise<boolean>) {
       probes.push(probe)
       return probe.promise
     },
-    ...(confirm === undefined ? {} : { confirm }),
+    confirm,
+    isChecked: false,
     isOpen: () => true,
     timers,
     clock: { monotonicMs: () => timers.nowMs },
