@@ -38,6 +38,7 @@ import {
 import {
   countKeys,
   requireAuditChain,
+  requireNoConsole,
   requireOwnFile,
   requireSigningSecret,
   whileLocked,
@@ -123,6 +124,8 @@ async function restoreSqlite(options: RestoreOptions, target: string): Promise<R
 /** By way of a prepared copy in the folder for temporary files. */
 async function restorePostgres(options: RestoreOptions): Promise<RestoreReport> {
   const { url } = options
+  // Also before anything is compared: what a console changes before it stops may have been compared already.
+  await readDatabase(url, requireNoConsole, { seesConsoles: true })
   const directory = await mkdtemp(join(tmpdir(), 'postern-restore-'))
   try {
     const copy = join(directory, 'copy.db')
