@@ -32,7 +32,7 @@ test.each<[string, DatabaseTrouble | null]>([
     code => [code, 'unreachable'] as [string, DatabaseTrouble],
   ),
   ['25006', 'read_only'],
-  ...(['25P03', '57014'] as const).map(code => [code, 'timeout'] as [string, DatabaseTrouble]),
+  ...(['25P03', '25P04', '57014'] as const).map(code => [code, 'timeout'] as [string, DatabaseTrouble]),
   ...(['28000', '28P01', '3D000', '42501'] as const).map(
     code => [code, 'refused'] as [string, DatabaseTrouble],
   ),

@@ -264,4 +264,22 @@ describe.skipIf(!has(POSTGRES))('sessions of a console on PostgreSQL', () => {
       )
     }
   })
+
+  test.each([
+    ['off', 'on'],
+    ['local', 'local'],
+  ])(
+    'a change is on the disk before it is answered, though synchronous_commit of the database is %s: then it is %s',
+    async (given, used) => {
+      const { direct: url, query, name } = await setUp()
+      await query(`alter database ${name} set synchronous_commit = ${given}`)
+      const { close, ...database } = await openDatabase(url)
+      onTestFinished(close)
+      const setting = `current_setting('synchronous_commit')`
+      expect(await readValue(database.reader, setting)).toBe(given)
+      for (const run of [createConcurrentWriter(database).run, database.changes.announce]) {
+        expect(await run(tx => readValue(tx, setting))).toBe(used)
+      }
+    },
+  )
 })

@@ -13,6 +13,7 @@ const TROUBLES: Readonly<Record<string, DatabaseTrouble>> = {
   '08': 'unreachable',
   '25006': 'read_only',
   '25P03': 'timeout',
+  '25P04': 'timeout',
   '28': 'refused',
   '3D': 'refused',
   '40': 'busy',

@@ -197,6 +197,9 @@ const NOT_WRITABLE = '25006'
 /** A new session has no time limit yet. */
 const PREPARE_TIMEOUT_MS = 6000
 const STATE = `pg_is_in_recovery() as is_standby, current_setting('transaction_read_only') = 'on' as is_read_only`
+/** A change that was answered must outlive a crash, also where the default of the database gives that up for speed. */
+const DURABLE = `set_config('synchronous_commit',
+  case current_setting('synchronous_commit') when 'off' then 'on' else current_setting('synchronous_commit') end, true)`
 
 /**
  * Applies the rules to a new session. Poolers refuse startup parameters, so there are none. What a pooler shares by transaction has no session
@@ -236,7 +239,8 @@ function transactionStart(begin: string, isDirect: boolean, { settings, use }: S
       statements.push('set local transaction_read_only = on')
   }
   // A pooler may have another server for each transaction.
-  if (use === 'write' || !isDirect) statements.push(`select ${STATE}`)
+  if (use === 'write') statements.push(`select ${STATE}, ${DURABLE}`)
+  else if (!isDirect) statements.push(`select ${STATE}`)
   return statements.join('; ')
 }
 
