@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { HELD_MS, HOLDING_TIMES, letPass } from '../support/held-times.ts'
 import { type Listening, startPostern } from '../support/postern-process.ts'
 import { exchange, field, fingerprint, get, type RawAnswer } from '../support/raw-client.ts'
 import { scrape, sumOf } from '../support/scrape.ts'
@@ -196,12 +197,13 @@ test('checks count towards rate limits, metrics and the access log like requests
 })
 
 test('a drain announces its end on both listeners, and loses no check', async () => {
-  const leaving = await startPostern('gateway', {
+  const env = {
     ...world.env,
     ...COMMON,
     POSTERN_GATEWAY_CHECK_PROXY: 'caddy',
-    POSTERN_DRAIN_DELAY_MS: '1000',
-  })
+    POSTERN_DRAIN_DELAY_MS: HELD_MS,
+  }
+  const leaving = await startPostern('gateway', env, [], [process.execPath, ...HOLDING_TIMES])
   const check = () =>
     exchange(leaving.urls.check, get('/', key.secret, 'X-Forwarded-Method: GET', `X-Forwarded-Uri: ${PATH}`))
   expect(field(await check(), 'connection')).toBe('keep-alive')
@@ -209,5 +211,6 @@ test('a drain announces its end on both listeners, and loses no check', async ()
   await leaving.process.logged(entry => entry['msg'] === 'draining')
   const answer = await check()
   expect([answer.status, field(answer, 'connection')]).toEqual([200, 'close'])
+  letPass(leaving.process)
   expect((await stopped).code).toBe(0)
 })

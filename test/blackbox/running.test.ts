@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { parse } from 'yaml'
 import { fileWith } from '../config/examples.ts'
+import { HELD_MS, HOLDING_TIMES, letPass } from '../support/held-times.ts'
 import { measured } from '../support/measured-again.ts'
 import { runPosternHere } from '../support/postern-here.ts'
 import { type Listening, runPostern, startPostern } from '../support/postern-process.ts'
@@ -161,7 +162,8 @@ describe('with all parts running', () => {
   })
 
   test('on SIGTERM it becomes unready at once, serves during the delay, completes requests in flight, and exits 0', async () => {
-    const gateway = await startPostern('gateway', { ...world.env, POSTERN_DRAIN_DELAY_MS: '1500' })
+    const env = { ...world.env, POSTERN_DRAIN_DELAY_MS: HELD_MS }
+    const gateway = await startPostern('gateway', env, [], [process.execPath, ...HOLDING_TIMES])
     const release = Promise.withResolvers<void>()
     world.upstream.hold = request => (request.includes('limit=9') ? release.promise : undefined)
     const waiting = new RawClient(gateway.urls.gateway)
@@ -180,6 +182,7 @@ describe('with all parts running', () => {
     const [, late] = await kept.answers(2)
     expect([late?.status, late && field(late, 'connection')]).toEqual([200, 'close'])
 
+    letPass(gateway.process)
     release.resolve()
     expect((await waiting.answers(1)).map(answer => answer.status)).toEqual([200])
     const exit = await gateway.process.exited

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
 import { freePort } from '../support/free-port.ts'
+import { HELD_MS, HOLDING_TIMES, letPass } from '../support/held-times.ts'
 import { KeepAliveLoad } from '../support/keep-alive-load.ts'
 import { PROGRAM, startPostern } from '../support/postern-process.ts'
 import { exchange, get, RawClient } from '../support/raw-client.ts'
@@ -42,11 +43,15 @@ async function startStreams() {
 
 test('on SIGTERM a long response that ends in time is complete, one that does not is aborted at the deadline, and it exits 0', async () => {
   const { open, url } = await startStreams()
-  const gateway = await startPostern('gateway', {
+  const env = {
     ...world.env,
     POSTERN_UPSTREAM_URL: url,
-    POSTERN_DRAIN_TIMEOUT_MS: '1500',
-  })
+    POSTERN_DRAIN_TIMEOUT_MS: HELD_MS,
+    // Nothing else ends it.
+    POSTERN_UPSTREAM_BODY_IDLE_TIMEOUT_MS: '300000',
+    POSTERN_UPSTREAM_TOTAL_TIMEOUT_MS: '300000',
+  }
+  const gateway = await startPostern('gateway', env, [], [process.execPath, ...HOLDING_TIMES])
   const [ends, hangs] = [1, 2].map(limit => {
     const client = new RawClient(gateway.urls.gateway)
     client.send(get(`${WORKSPACE}/files?limit=${limit}`, key.secret))
@@ -61,6 +66,8 @@ test('on SIGTERM a long response that ends in time is complete, one that does no
   open.get(`${WORKSPACE}/files?limit=1`)?.end('"end":1}')
   const [whole] = await ends.untilClosed()
   expect([whole?.status, whole?.body]).toEqual([200, '{"begin":1,"end":1}'])
+  expect(hangs.closed).toBe(false)
+  letPass(gateway.process)
   expect(await hangs.untilClosed()).toEqual([])
   expect(hangs.received.toString()).not.toContain('\r\n0\r\n\r\n')
   const exit = await gateway.process.exited
@@ -82,7 +89,8 @@ test('a client that has connected and sends no request does not keep a drain ope
 })
 
 test('requests pipelined after the last response of a connection are not started, so that they can be retried elsewhere', async () => {
-  const gateway = await startPostern('gateway', { ...world.env, POSTERN_DRAIN_DELAY_MS: '1000' })
+  const env = { ...world.env, POSTERN_DRAIN_DELAY_MS: HELD_MS }
+  const gateway = await startPostern('gateway', env, [], [process.execPath, ...HOLDING_TIMES])
   const client = new RawClient(gateway.urls.gateway)
   client.send(get(WORKSPACE, key.secret))
   await client.answers(1)
@@ -91,6 +99,7 @@ test('requests pipelined after the last response of a connection are not started
   client.send(get(WORKSPACE, key.secret).repeat(5))
   const answers = await client.untilClosed()
   expect(answers.map(answer => answer.status)).toEqual([200, 200])
+  letPass(gateway.process)
   await gateway.process.exited
   expect(world.upstream.requests).toHaveLength(2)
 })
@@ -101,8 +110,8 @@ test.each([
 ])(
   'an uncaught %s shuts it down through the drain: pending requests complete, and one log line gives the reason',
   async (kind, message) => {
-    const faulty = [process.execPath, '--import', FAULTY, ...PROGRAM]
-    const env = { ...world.env, POSTERN_DRAIN_DELAY_MS: '1000', TEST_FAULT: kind }
+    const faulty = [process.execPath, '--import', FAULTY, ...HOLDING_TIMES]
+    const env = { ...world.env, POSTERN_DRAIN_DELAY_MS: HELD_MS, TEST_FAULT: kind }
     const gateway = await startPostern('gateway', env, [], faulty)
     const release = Promise.withResolvers<void>()
     world.upstream.hold = request => (request.includes('limit=9') ? release.promise : undefined)
@@ -118,11 +127,13 @@ test.each([
     gateway.process.child.kill('SIGUSR2')
     release.resolve()
     expect((await waiting.answers(1)).map(answer => answer.status)).toEqual([200])
+    const fatal = () => gateway.process.log.filter(line => line['level'] === 60)
+    await until('both faults are logged', () => fatal().length === 2)
 
+    letPass(gateway.process)
     const exit = await gateway.process.exited
     expect([exit.code, exit.stderr]).toEqual([1, ''])
-    const fatal = gateway.process.log.filter(line => line['level'] === 60)
-    expect(fatal.map(line => (line['err'] as { message: string }).message)).toEqual([message, message])
+    expect(fatal().map(line => (line['err'] as { message: string }).message)).toEqual([message, message])
     expect(gateway.process.log.find(line => line['msg'] === 'drained')).toMatchObject({
       reason: 'uncaught exception',
     })
