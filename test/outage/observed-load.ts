@@ -43,6 +43,11 @@ export class ObservedLoad {
     }
   }
 
+  /** For how long the machine kept one process from running within one second, at most. */
+  get starvedMs(): number {
+    return this.#starvation.longestMs
+  }
+
   async send(key: IssuedKey, replica: number): Promise<Seen> {
     const pool = this.#pools[replica]
     if (pool === undefined) throw new RangeError(`There is no replica ${replica}`)

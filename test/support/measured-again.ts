@@ -79,14 +79,22 @@ export interface FewSlow<Result> {
  * @returns the last result, for the caller to hold to the exact number
  */
 export function fewSlow<Result>({ what, measure, groups, slowMs, atMost }: FewSlow<Result>): Promise<Result> {
-  const isMissed = (group: readonly Timed[]) => slowOf(group, slowMs).length > atMost
   return untilProven(what, async () => {
     const result = await measure()
-    const missed = groups(result).filter(isMissed)
-    const isExplained = missed.length > 0 && !missed.map(withoutStarvation).some(isMissed)
-    const starvedMs = Math.max(0, ...missed.flat().map(timed => timed.starvedMs))
-    return { result, starvedMs: isExplained ? starvedMs : null }
+    return { result, starvedMs: starvedOfSlow(groups(result), slowMs, atMost) }
   })
+}
+
+/** @returns how long starved processes delayed requests of a group with too many slow ones, if they explain it; else null */
+export function starvedOfSlow(
+  groups: readonly (readonly Timed[])[],
+  slowMs: number,
+  atMost: number,
+): number | null {
+  const isMissed = (group: readonly Timed[]) => slowOf(group, slowMs).length > atMost
+  const missed = groups.filter(isMissed)
+  const isExplained = missed.length > 0 && !missed.map(withoutStarvation).some(isMissed)
+  return isExplained ? Math.max(0, ...missed.flat().map(timed => timed.starvedMs)) : null
 }
 
 export function slowOf<Request extends Timed>(requests: readonly Request[], slowMs: number): Request[] {
