@@ -7,16 +7,19 @@ import {
   WORKSPACE_PATH,
 } from '../support/forwarding-app.ts'
 import { get } from '../support/http-client.ts'
+import { ManualClock } from '../support/manual-clock.ts'
 import { json, type ScriptedUpstream, startScriptedUpstream } from '../support/scripted-upstream.ts'
 import { until } from '../support/until.ts'
 
 let upstream: ScriptedUpstream
 let gateway: ForwardingApp
 
-/** The upstream responds when the test calls `respondToAll`. */
+/** The upstream responds when the test calls `respondToAll`, and time passes when the test says so. */
 async function start(settings: Partial<UpstreamSettings>) {
+  const clock = new ManualClock()
   upstream = await startScriptedUpstream(() => {})
-  gateway = await startForwardingApp(upstream.url, { connections: 2, ...settings })
+  gateway = await startForwardingApp(upstream.url, { connections: 2, ...settings }, { clock })
+  return clock
 }
 
 const send = () => get(gateway.port, WORKSPACE_PATH)
@@ -54,10 +57,15 @@ test('while all connections are busy, requests up to the queue’s size wait, an
 })
 
 test('a queued request is rejected at its deadline, also if the upstream is only slow', async () => {
-  await start({ queue: { maxRequests: 3, maxWaitMs: 100 } })
+  const clock = await start({ queue: { maxRequests: 3, maxWaitMs: 100 } })
   const served = [send(), send()]
   await upstream.received(2)
-  expect(await Promise.all([send(), send()])).toMatchObject([{ text: queueFull }, { text: queueFull }])
+  const late = [send(), send()]
+  await until('both are queued', async () => (await queued()) === 2)
+  clock.advance(99)
+  expect(await queued()).toBe(2)
+  clock.advance(1)
+  expect(await Promise.all(late)).toMatchObject([{ text: queueFull }, { text: queueFull }])
   expect(await queued()).toBe(0)
   respondToAll()
   expect((await Promise.all(served)).map(({ status }) => status)).toEqual([200, 200])

@@ -18,7 +18,7 @@ import { settled, until } from '../../support/until.ts'
 
 const KEY = digestNo(1)
 /** Timeout if a response is expected, also on a busy machine. */
-const PATIENT_MS = 30_000
+const PATIENT_MS = 120_000
 /** Timeout if none is expected. */
 const IMPATIENT_MS = 200
 

@@ -246,7 +246,7 @@ test('requests of one workspace that take too long do not take a server from oth
 })
 
 test('a body that stalls does neither', async () => {
-  await start({ circuit: { failures: 1, openMs: 500 }, bodyIdleTimeoutMs: 300 })
+  await start({ circuit: { failures: 1, openMs: 500 }, bodyIdleTimeoutMs: 300, totalTimeoutMs: 10_000 })
   const sent = send()
   await upstream.received(1)
   upstream.requests[0]?.send('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf')

@@ -33,7 +33,8 @@ const resolve = async () => {
   if (resolution instanceof Error) throw resolution
   return resolution
 }
-const clock = { wallMs: () => Date.now(), monotonicMs: () => performance.now() + laterMs }
+/** It stands still, so that nothing is old because a machine is slow. */
+const clock = { wallMs: () => laterMs, monotonicMs: () => laterMs }
 
 /** Starts one server per host on the same port. The name resolves to all hosts. */
 async function start(
@@ -103,7 +104,8 @@ test('a server that accepts and does not respond is skipped within the connect t
   servers = [silent, sound]
   const settings = {
     addresses: servers.map(server => `127.0.0.1:${server.port}`),
-    connectTimeoutMs: 400,
+    // Half of it is for the server that responds.
+    connectTimeoutMs: 4_000,
     tls: { caFile: certificates.caFile },
   }
   gateway = await startForwardingApp('https://localhost', settings, { clock })
@@ -154,12 +156,12 @@ test('a new address of the name is used', async () => {
 
 test('a resolver that never settles is a 502 within the connect timeout, with one lookup at a time', async () => {
   resolution = null
+  // No other time limit ends them: the clock stands still.
   await start(HOSTS, closing, { connectTimeoutMs: 100 })
   const responses = await Promise.all([send(), send(), send()])
   expect(responses.map(({ status }) => status)).toEqual([502, 502, 502])
   expect(await metricSum(gateway.metrics, 'postern_upstream_errors_total', { kind: 'dns' })).toBe(3)
   expect(lookups).toBe(1)
-  for (const { observation } of gateway.requests) expect(observation.upstreamWaitMs).toBeLessThan(5_000)
 })
 
 test('a resolver that recovers is used at once', async () => {
@@ -210,7 +212,10 @@ test('a server that accepts connections and does not respond is avoided by later
     { headersTimeoutMs: 150 },
   )
   resolution = HOSTS.slice(0, 2)
-  expect((await send()).status).toBe(504)
+  const first = send()
+  await servers[0]?.received(1)
+  laterMs = 150
+  expect((await first).status).toBe(504)
   for (let request = 0; request < 6; request++) expect((await send()).status).toBe(200)
   expect(received()).toEqual([1, 6])
 })
