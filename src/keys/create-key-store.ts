@@ -1,14 +1,8 @@
 import { type KeyObject, randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
-import {
-  narrowReload,
-  neverReloads,
-  type OnReload,
-  type PrepareReload,
-  reloadable,
-} from '../config/reloadable.ts'
+import { narrowReload, type OnReload, type PrepareReload, reloadable } from '../config/reloadable.ts'
 import type { Config } from '../config/schema/schema.ts'
-import { type Clock, systemClock } from '../domain/clock.ts'
+import type { Clock } from '../domain/clock.ts'
 import { deriveMessageKey } from '../domain/invalidation-message.ts'
 import { findRedisTopology } from '../domain/redis-address.ts'
 import { REVOCATION_TIMING } from '../domain/revocation-timing.ts'
@@ -45,8 +39,8 @@ export interface KeyStoreSettings {
   readonly config: KeyStoreConfig
   readonly metrics: Metrics
   readonly logger: Log
-  readonly clock?: Clock
-  readonly onReload?: OnReload<KeyStoreConfig>
+  readonly clock: Clock
+  readonly onReload: OnReload<KeyStoreConfig>
   /** Windows of rate limits to report. */
   readonly nearLimits?: NotedLimits
   /** Receives the number of gateways that the key service knows, with each report. */
@@ -83,15 +77,12 @@ export interface RunningKeyStore {
   health(): KeyStoreHealth
 }
 
-type Deps = KeyStoreSettings & { readonly clock: Clock; readonly onReload: OnReload<KeyStoreConfig> }
-
 /** Signing off from the console takes no longer than this. */
 const SIGN_OFF_MS = 500
 /** Longer names are cut; the name of a pod has at most 253 characters. */
 const MAX_NAME_LENGTH = 253
 
-export function createKeyStore(settings: KeyStoreSettings): RunningKeyStore {
-  const deps: Deps = { clock: systemClock, onReload: neverReloads, ...settings }
+export function createKeyStore(deps: KeyStoreSettings): RunningKeyStore {
   const { config, metrics, clock } = deps
   const { region } = config
   const verifying = reloadable(config, deps.onReload, ({ keys }) => deriveVerifyingKeys(keys))
@@ -201,7 +192,7 @@ function forgetKeysOfRemovedSecrets(
 }
 
 function createRedis(
-  deps: Deps,
+  deps: KeyStoreSettings,
   invalidations: InvalidationListener,
   recordKeys: () => VerifyingKeys['records'],
 ): RedisAccess | null {
@@ -228,7 +219,10 @@ interface KeyServiceSide {
   readonly agreement: SettingsAgreement
 }
 
-function createKeyService(deps: Deps, invalidations: InvalidationListener): KeyServiceSide | null {
+function createKeyService(
+  deps: KeyStoreSettings,
+  invalidations: InvalidationListener,
+): KeyServiceSide | null {
   const { config, logger, metrics, clock, onReload } = deps
   const { keyService } = config
   const { url, timeoutMs } = keyService
@@ -277,7 +271,7 @@ async function signOff({ client, usage, confirmer }: KeyServiceSide, drain?: Dra
   await client.stop()
 }
 
-function observed(tier: KeyTier, { metrics, logger, clock }: Deps): KeyTier {
+function observed(tier: KeyTier, { metrics, logger, clock }: KeyStoreSettings): KeyTier {
   const failures = new FailureLog(`${tier.name.replace('_', ' ')} lookup`, logger, clock)
   return withObservation(tier, metrics, failures)
 }

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { RateLimiterRedis } from 'rate-limiter-flexible'
-import { narrowReload, neverReloads, type OnReload } from '../config/reloadable.ts'
+import { narrowReload, type OnReload } from '../config/reloadable.ts'
 import type { Config } from '../config/schema/schema.ts'
 import { atMost } from '../domain/bounded.ts'
 import { Circuit } from '../domain/circuit.ts'
@@ -36,7 +36,7 @@ interface RateLimitSettings {
   readonly logger: Log
   readonly clock: Clock
   /** Calls back when policies or the credentials for Redis change. */
-  readonly onReload?: OnReload<Settings>
+  readonly onReload: OnReload<Settings>
 }
 
 interface RunningRateLimits {
@@ -48,7 +48,7 @@ interface RunningRateLimits {
 
 /** Starts to connect to Redis if one is configured and there is a policy, and does not wait for the connection. */
 export async function createRateLimits(parts: RateLimitSettings): Promise<RunningRateLimits> {
-  const { config, logger, clock, metrics, gateways, nearLimits, onReload = neverReloads } = parts
+  const { config, logger, clock, metrics, gateways, nearLimits, onReload } = parts
   const shared = findRedisTopology(config.redis) === null ? null : new SharedLimits(parts)
   const unknownPlans = new UnknownPlans(logger, metrics)
   const local = new LocalCounters()
@@ -114,7 +114,7 @@ interface RedisLimits {
 
 /** A separate connection, so that counting and lookups do not wait for each other. */
 async function connect(parts: RateLimitSettings, failures: FailureLog): Promise<RedisLimits> {
-  const { config, metrics, clock, onReload = neverReloads } = parts
+  const { config, metrics, clock, onReload } = parts
   // Loaded only if there is a policy to count for.
   const { RateLimiterRedis } = await import('rate-limiter-flexible')
   const client = createCommandClient(

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { BlockList } from 'node:net'
-import { neverReloads, reloadable } from '../config/reloadable.ts'
+import { reloadable } from '../config/reloadable.ts'
 import type { Permit } from '../domain/authorize.ts'
 import { ASSERTION_HEADER } from '../domain/header-names.ts'
 import { buildForwarded, type Forwarded } from '../http/client-address.ts'
@@ -37,7 +37,7 @@ export interface Upstream {
 
 export function createUpstream(deps: UpstreamDeps): Upstream {
   const { trustedProxies } = deps
-  const buildHeaders = reloadable(deps.settings, deps.onReload ?? neverReloads, ({ headers }) =>
+  const buildHeaders = reloadable(deps.settings, deps.onReload, ({ headers }) =>
     compileRequestHeaders(deps.requestHeaders, headers),
   )
   const basePath = new URL(deps.settings.url).pathname.replace(/(?<!\/)\/+$/, '')

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import pino from 'pino'
 import { Webhook } from 'standardwebhooks'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import type { PrepareReload } from '../../src/config/reloadable.ts'
+import { neverReloads, type PrepareReload } from '../../src/config/reloadable.ts'
 import type { Config } from '../../src/config/schema/schema.ts'
 import { createIds } from '../../src/console/platform/database/ids.ts'
 import { toKeyRow } from '../../src/console/platform/database/key-row.ts'
@@ -70,7 +70,7 @@ async function startDispatcher(keys: readonly StoredKey[] = []) {
   const metrics = createMetrics()
   const lines: string[] = []
   const logger = pino({ level: 'debug' }, { write: line => void lines.push(line) })
-  const channels = [createOperatorChannel({ ...webhook(), timeoutMs: 2_000 }, NO_PROXIES)]
+  const channels = [createOperatorChannel({ ...webhook(), timeoutMs: 2_000 }, NO_PROXIES, neverReloads)]
   const timers = new ManualTimers()
   const parts = { deliveries, clock, timers, logger, metrics, random: () => 0 }
   const dispatcher = new Dispatcher({ ...parts, channels })
@@ -294,7 +294,7 @@ test('a key that expires after a thousand others with their events has its own a
 
 test('a file of authorities without a certificate is refused: it would trust no receiver', () => {
   const wrong = { ...webhook(), caFile: import.meta.filename, timeoutMs: 2_000 }
-  expect(() => createOperatorChannel(wrong, NO_PROXIES)).toThrow(
+  expect(() => createOperatorChannel(wrong, NO_PROXIES, neverReloads)).toThrow(
     'console.webhook.caFile: the file contains no PEM certificate',
   )
 })

@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import { expect, onTestFinished, test } from 'vitest'
+import { neverReloads } from '../../src/config/reloadable.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import { encodeRecord } from '../../src/domain/wire.ts'
 import { createKeyStore } from '../../src/keys/create-key-store.ts'
@@ -49,6 +50,7 @@ test.each(ROWS)(
       metrics: createMetrics(),
       logger: new LogSpy(),
       clock: systemClock,
+      onReload: neverReloads,
     })
     onTestFinished(async () => {
       await keys.stop()

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import type { PrepareReload } from '../../src/config/reloadable.ts'
+import { neverReloads, type PrepareReload } from '../../src/config/reloadable.ts'
 import type { Config } from '../../src/config/schema/schema.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import { counterName, currentWindow } from '../../src/domain/rate-limit.ts'
@@ -53,6 +53,7 @@ async function startGateway(group: RedisGroup, plans: Config['limits']['plans'] 
     nearLimits: new NearLimits(),
     logger: log,
     clock: systemClock,
+    onReload: neverReloads,
   })
   onTestFinished(() => running.stop())
   const limits = { count: async (who: ReturnType<typeof caller>) => (await running.limits.count(who)) ?? [] }

@@ -1,6 +1,8 @@
 import { writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { neverReloads } from '../../src/config/reloadable.ts'
+import { systemClock } from '../../src/domain/clock.ts'
 import { createKeyStore } from '../../src/keys/create-key-store.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { type Certificates, makeCertificates } from '../support/certificates.ts'
@@ -102,7 +104,10 @@ suite.each([
   function startGateway(caFile?: string) {
     const log = new LogSpy()
     const config = keyStoreConfig({ place: { ...redis.place, ...(caFile === undefined ? {} : { caFile }) } })
-    const running = createKeyStore({ config, metrics: createMetrics(), logger: log })
+    const running = createKeyStore({
+      ...{ config, metrics: createMetrics(), logger: log },
+      ...{ clock: systemClock, onReload: neverReloads },
+    })
     running.start()
     onTestFinished(() => running.stop())
     return { running, log }

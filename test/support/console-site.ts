@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { neverReloads } from '../../src/config/reloadable.ts'
 import type { Config } from '../../src/config/schema/schema.ts'
 import type { Announcer } from '../../src/console/announcing/announcer.ts'
 import { createConsole } from '../../src/console/app.ts'
@@ -77,6 +78,8 @@ export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
     randomBytes,
     oneTimeLink: { ...link, take: token => link.take(token) ?? administratorLink.take(token) },
     version: '1.0.0',
+    onReload: neverReloads,
+    onWaiting: () => {},
     ...(announcer === undefined ? {} : { announcer }),
   })
   await console.app.listen({ host: '127.0.0.1', port })

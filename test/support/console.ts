@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { InjectOptions } from 'fastify'
 import pino from 'pino'
 import { onTestFinished } from 'vitest'
+import { neverReloads } from '../../src/config/reloadable.ts'
 import type { Config } from '../../src/config/schema/schema.ts'
 import { type Console, type ConsoleParts, createConsole } from '../../src/console/app.ts'
 import type { Migrations } from '../../src/console/platform/database/migrations.ts'
@@ -44,6 +45,9 @@ export interface ConsoleOptions {
   readonly migrations?: Migrations
 }
 
+/** Of a console that nothing reloads or waits for. */
+const UNWATCHED_PARTS = { version: '0.0.0', onReload: neverReloads, onWaiting: () => {} }
+
 /** A real console over a real database, with its log. It stops when the running test ends. */
 export async function startConsole(options: ConsoleOptions = {}) {
   const log: Record<string, unknown>[] = []
@@ -52,7 +56,7 @@ export async function startConsole(options: ConsoleOptions = {}) {
   const clock = { wallMs: () => Date.now(), monotonicMs: () => performance.now() }
   const config = consoleConfig(options)
   const console = await createConsole(
-    { config, metrics, logger, clock, randomBytes, ...options.parts },
+    { ...UNWATCHED_PARTS, config, metrics, logger, clock, randomBytes, ...options.parts },
     options.migrations,
   )
   console.start()

@@ -1,6 +1,6 @@
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
-import type { OnReload } from '../../src/config/reloadable.ts'
+import { neverReloads, type OnReload } from '../../src/config/reloadable.ts'
 import { authorize } from '../../src/domain/authorize.ts'
 import { compileRoutes, matchRoute } from '../../src/domain/route/route.ts'
 import { AccessLog } from '../../src/observability/access-log.ts'
@@ -208,7 +208,7 @@ export class ForwardHere {
       requestHeaders,
       metrics: this.metrics,
       clock: this.clock,
-      ...(reloads ? { onReload } : {}),
+      onReload: reloads ? onReload : neverReloads,
     })
   }
 

@@ -1,4 +1,5 @@
 import Fastify, { type FastifyInstance } from 'fastify'
+import { neverReloads } from '../../src/config/reloadable.ts'
 import { authorize } from '../../src/domain/authorize.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import { type DenialReason, denied } from '../../src/domain/denial.ts'
@@ -112,6 +113,7 @@ export async function startForwardingApp(
     metrics,
     clock: systemClock,
     logger: silentLogger,
+    onReload: neverReloads,
     ...deps,
   }
   const upstream = createUpstream(upstreamDeps)

@@ -1,4 +1,5 @@
 import { onTestFinished } from 'vitest'
+import { neverReloads } from '../../src/config/reloadable.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import type { Lookup } from '../../src/domain/key/key-record.ts'
 import { digestKey } from '../../src/domain/key/secret.ts'
@@ -37,6 +38,7 @@ export class Replica {
       metrics,
       logger: log,
       clock: systemClock,
+      onReload: neverReloads,
     })
     this.running.start()
   }

@@ -1,6 +1,7 @@
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
+import { neverReloads } from '../../src/config/reloadable.ts'
 import { authorize } from '../../src/domain/authorize.ts'
 import { compileRoutes, matchRoute } from '../../src/domain/route/route.ts'
 import { AccessLog } from '../../src/observability/access-log.ts'
@@ -39,6 +40,7 @@ function sent({
     metrics,
     clock: new ManualClock(),
     logger: silentLogger,
+    onReload: neverReloads,
   })
   onTestFinished(() => upstream.pool.destroy())
   const observer = new RequestObserver({

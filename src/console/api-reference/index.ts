@@ -22,7 +22,7 @@ const API = `${WORKSPACES}/:workspaceId/api`
 
 /** The reference of the API behind the gateway, for integrators, and of the admin API. */
 export function createApiReference(context: ConsoleContext): Capability {
-  const { config, clock, version = '0.0.0' } = context
+  const { config, clock, version } = context
   const { publicUrl } = config.console
   const gatewayUrl = config.console.gatewayUrl?.replace(/\/$/, '') ?? null
   const trial = createTrial(context, gatewayUrl)

@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
-import { neverReloads, type OnReload, reloadable } from '../../config/reloadable.ts'
+import { type OnReload, reloadable } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import { type Clock, systemTimers, type Timers } from '../../domain/clock.ts'
 import { deriveMessageKey } from '../../domain/invalidation-message.ts'
@@ -35,20 +35,18 @@ export interface ContextParts {
   readonly clock: Clock
   readonly randomBytes: RandomBytes
   /** Postern's version, for the API reference. */
-  readonly version?: string
+  readonly version: string
   readonly timers?: Timers
   /** Default: the servers of the settings. */
   readonly redisNetwork?: RedisNetwork
   /** Called when the console has to wait for a dependency before it can start. */
-  readonly onWaiting?: (part: 'database') => void
-  /** Default: settings never change. */
-  readonly onReload?: OnReload<Config>
+  readonly onWaiting: (part: 'database') => void
+  readonly onReload: OnReload<Config>
 }
 
 /** The parts with their defaults filled in, and what every component shares. */
 export interface ConsoleContext extends ContextParts {
   readonly timers: Timers
-  readonly onReload: OnReload<Config>
   /** From 0 to 1, for jitter. */
   readonly random: () => number
   /** Identifies this process among consoles that share a database or a Redis. */
@@ -58,11 +56,10 @@ export interface ConsoleContext extends ContextParts {
 }
 
 export function createConsoleContext(parts: ContextParts): ConsoleContext {
-  const { config, randomBytes, timers = systemTimers, onReload = neverReloads } = parts
+  const { config, randomBytes, timers = systemTimers, onReload } = parts
   return {
     ...parts,
     timers,
-    onReload,
     random: () => (randomBytes(1)[0] ?? 0) / 256,
     consoleId: Buffer.from(randomBytes(4)).toString('hex'),
     secrets: reloadable(config, onReload, importSecrets),

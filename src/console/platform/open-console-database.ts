@@ -71,7 +71,7 @@ function awaitDatabase(
   const url = reloadable(config.database.url, onUrlReload, current => current)
   return waitForDatabase(() => openDatabase(url.value, migrations, { onReload: onUrlReload, report }), {
     ...context,
-    onWaiting: () => onWaiting?.('database'),
+    onWaiting: () => onWaiting('database'),
   })
 }
 

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { FastifyInstance } from 'fastify'
-import { neverReloads, type OnReload } from '../../config/reloadable.ts'
+import type { OnReload } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { ProxySettings } from '../../domain/proxy.ts'
@@ -30,7 +30,7 @@ export interface SignIn {
 interface SignInSources {
   readonly config: Config['console']
   /** Reports a new client secret or certificate authority. */
-  readonly onReload?: OnReload<Config['console']>
+  readonly onReload: OnReload<Config['console']>
   readonly database: AuditedDatabase
   readonly newAuditId: (nowMs: number) => string
   readonly oneTimeLink: OneTimeLink | null
@@ -68,7 +68,7 @@ export function createSignIn(sources: SignInSources): SignIn {
 }
 
 function configuredProvider(site: Site, sources: SignInSources): Provider | null {
-  const { config, onReload = neverReloads, clock, logger, proxies } = sources
+  const { config, onReload, clock, logger, proxies } = sources
   const { issuer, clientId } = config.oidc
   if (issuer === undefined || clientId === undefined) return null
   const parts = { redirectUri: site.origin + SIGN_IN_CALLBACK, clock, logger, proxies }

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { neverReloads, type OnReload, reloadable } from '../../config/reloadable.ts'
+import { type OnReload, reloadable } from '../../config/reloadable.ts'
 import { readAuthorities } from '../../config/setting-files.ts'
 import { NO_PROXIES, type ProxySettings } from '../../domain/proxy.ts'
 import { ProxyError } from '../../outgoing/connect.ts'
@@ -53,7 +53,7 @@ export type SendResult =
 export function createOperatorChannel(
   { url, timeoutMs, ...secrets }: OperatorWebhook,
   proxies: ProxySettings,
-  onReload: OnReload<Partial<OperatorWebhook>> = neverReloads,
+  onReload: OnReload<Partial<OperatorWebhook>>,
 ): Channel {
   const target = new URL(url)
   const current = reloadable<Partial<OperatorWebhook>, Access>(secrets, onReload, next =>

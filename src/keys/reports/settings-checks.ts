@@ -1,4 +1,4 @@
-import { neverReloads, type OnReload, reloadable } from '../../config/reloadable.ts'
+import { type OnReload, reloadable } from '../../config/reloadable.ts'
 import type { Config } from '../../config/schema/schema.ts'
 import { fingerprintSecret } from '../../domain/key/secret.ts'
 import { DEFAULT_REGION } from '../../domain/region.ts'
@@ -29,7 +29,7 @@ export class SigningSecretsCheck {
   constructor(
     keys: Config['keys'],
     parts: { readonly log: Log; readonly metrics: Metrics },
-    onReload: OnReload<Config['keys']> = neverReloads,
+    onReload: OnReload<Config['keys']>,
   ) {
     this.#own = reloadable(keys, onReload, ({ signingSecrets }) =>
       signingSecrets.map(secret => fingerprintSecret(Buffer.from(secret, 'base64'))),

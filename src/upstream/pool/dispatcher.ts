@@ -1,4 +1,4 @@
-import { neverReloads, type OnReload, reloadable } from '../../config/reloadable.ts'
+import { type OnReload, reloadable } from '../../config/reloadable.ts'
 import { Circuit } from '../../domain/circuit.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { FailureLog, type Log } from '../../observability/failure-log.ts'
@@ -27,7 +27,7 @@ import { canConnect, Reachability } from './reachability.ts'
 export interface DispatcherDeps {
   readonly settings: UpstreamSettings
   /** Fixed headers and TLS can change while the process runs. */
-  readonly onReload?: OnReload<UpstreamSettings>
+  readonly onReload: OnReload<UpstreamSettings>
   readonly metrics: Metrics
   readonly clock: Clock
   readonly logger: Log
@@ -67,7 +67,7 @@ export class UpstreamDispatcher implements ExchangeOwner<UpstreamExchange>, HasD
     const { settings } = deps
     const connecting = { count: 0 }
     this.#circuit = new Circuit({ ...settings.circuit, maxProbes: MAX_PROBES })
-    const connector = reloadable(settings, deps.onReload ?? neverReloads, buildUpstreamConnector)
+    const connector = reloadable(settings, deps.onReload, buildUpstreamConnector)
     this.#shares = new ConnectionShares(settings)
     this.limits = { ...settings, clientStallMs: deps.clientStallMs ?? CLIENT_STALL_MS }
     const nowMs = () => deps.clock.monotonicMs()

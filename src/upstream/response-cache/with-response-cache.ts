@@ -35,7 +35,7 @@ interface ResponseCacheDeps {
   readonly deny: Deny
   /** Capacity of the cache in bytes; with 0 requests are coalesced and no response is cached. */
   readonly maxBytes: number
-  readonly onReload?: OnReload<UpstreamSettings>
+  readonly onReload: OnReload<UpstreamSettings>
   /** Names of the client's headers that reach the upstream. */
   readonly requestHeaders: readonly string[]
   readonly metrics: Metrics
@@ -70,7 +70,7 @@ class Coalescer {
     this.#computeCacheKey = compileCacheKey(deps.requestHeaders)
     this.#parts = { policy: upstream.policy, deny, forward, nowMs, counts: createCoalescingCounts(metrics) }
     // Cached responses and requests in flight belong to the former fixed headers.
-    deps.onReload?.(() => () => {
+    deps.onReload(() => () => {
       this.#cache?.clear()
       this.#coalesced.clear()
     })

@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http'
 import { sql } from 'kysely'
 import { Webhook } from 'standardwebhooks'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { neverReloads } from '../../../src/config/reloadable.ts'
 import { createIds } from '../../../src/console/platform/database/ids.ts'
 import {
   createOperatorChannel,
@@ -203,7 +204,7 @@ describe.each(DATABASES)('events to webhooks of workspaces (%s)', (name, isThere
       const parts = { clock, timers: new ManualTimers(), logger: silentLogger, metrics, random: () => 0 }
       const operator = { url: operatorReceiver.url, secret: OPERATOR_SECRET, timeoutMs }
       const channels = [
-        createOperatorChannel(operator, guard.proxies),
+        createOperatorChannel(operator, guard.proxies, neverReloads),
         createWorkspaceChannel(guard, id => findWebhook(database.reader, id)),
       ]
       const dispatcher = new Dispatcher({ ...parts, deliveries, channels })

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { beforeEach, describe, expect, test } from 'vitest'
+import { neverReloads } from '../../../src/config/reloadable.ts'
 import { fingerprintSecret } from '../../../src/domain/key/secret.ts'
 import { compareFingerprints, SigningSecretsCheck } from '../../../src/keys/reports/settings-checks.ts'
 import { createMetrics, type Metrics } from '../../../src/observability/metrics/metrics.ts'
@@ -31,7 +32,7 @@ describe('a gateway with a signing secret of its own', () => {
   const create = (more: object = {}) => {
     const { keys } = keyStoreConfig({})
     const own = { ...keys, signingSecrets: [A.toString('base64')], ...more }
-    return new SigningSecretsCheck(own, { log, metrics })
+    return new SigningSecretsCheck(own, { log, metrics }, neverReloads)
   }
   beforeEach(() => {
     metrics = createMetrics()

@@ -1,3 +1,4 @@
+import { neverReloads } from '../../../src/config/reloadable.ts'
 import { systemClock } from '../../../src/domain/clock.ts'
 import { encodeRecord, recordKeyName } from '../../../src/domain/wire.ts'
 import { createKeyStore } from '../../../src/keys/create-key-store.ts'
@@ -87,7 +88,13 @@ async function keyService(): Promise<LookupUnderTest> {
 async function chain(): Promise<LookupUnderTest> {
   const server = await ScriptedKeyService.start()
   const config = keyStoreConfig({ keyServiceUrl: server.url, staleSeconds: 0 })
-  const keys = createKeyStore({ config, metrics: createMetrics(), logger: new LogSpy() })
+  const keys = createKeyStore({
+    config,
+    metrics: createMetrics(),
+    logger: new LogSpy(),
+    clock: systemClock,
+    onReload: neverReloads,
+  })
   keys.start()
   return {
     get: async digest => await keys.keyStore.get(digest),

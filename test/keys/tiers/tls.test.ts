@@ -2,6 +2,8 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:https'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { neverReloads } from '../../../src/config/reloadable.ts'
+import { systemClock } from '../../../src/domain/clock.ts'
 import { createKeyStore, type RunningKeyStore } from '../../../src/keys/create-key-store.ts'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
 import { selfSigned } from '../../support/certificates.ts'
@@ -50,6 +52,8 @@ async function running<T>(caFile: string | null, use: (keys: RunningKeyStore, lo
     config: { ...config, redis: { ...config.redis, ...ca }, keyService: { ...config.keyService, tls: ca } },
     metrics: createMetrics(),
     logger: log,
+    clock: systemClock,
+    onReload: neverReloads,
   })
   keys.start()
   try {

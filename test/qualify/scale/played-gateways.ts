@@ -1,5 +1,7 @@
 import { loadConfig } from '../../../src/config/load-config.ts'
+import { neverReloads } from '../../../src/config/reloadable.ts'
 import type { Config } from '../../../src/config/schema/schema.ts'
+import { systemClock } from '../../../src/domain/clock.ts'
 import { createKeyStore, type RunningKeyStore } from '../../../src/keys/create-key-store.ts'
 import { createMetrics, type Metrics } from '../../../src/observability/metrics/metrics.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
@@ -36,7 +38,10 @@ export class PlayedGateways {
     const stores = Array.from({ length: count }, (_, at) => {
       const config = configs[at % configs.length]
       if (config === undefined) throw new Error('There is no region')
-      return createKeyStore({ config, metrics, logger: silentLogger })
+      return createKeyStore({
+        ...{ config, metrics, logger: silentLogger },
+        ...{ clock: systemClock, onReload: neverReloads },
+      })
     })
     for (let from = 0; from < count; from += STARTED_TOGETHER) {
       const some = stores.slice(from, from + STARTED_TOGETHER)

@@ -45,6 +45,8 @@ export function startConsole(world: World, name: string, run: number): ConsoleRu
       ...{ metrics: NO_METRICS, logger: NO_LOG, clock, timers, randomBytes },
       redisNetwork: redisNetworkOf(process, world.sites),
       onReload: () => {},
+      onWaiting: () => {},
+      version: '0.0.0',
       random: () => random.next(),
       consoleId: sender,
       secrets: { value: CONSOLE_SECRETS },

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { neverReloads } from '../../../src/config/reloadable.ts'
 import { createMetrics } from '../../../src/observability/metrics/metrics.ts'
 import type { UpstreamSettings } from '../../../src/upstream/pool/connection.ts'
 import { GRACE_MS } from '../../../src/upstream/pool/connection-shares.ts'
@@ -30,6 +31,7 @@ function poolOf(
     metrics,
     clock,
     logger: silentLogger,
+    onReload: neverReloads,
     ...deps,
   })
 }
