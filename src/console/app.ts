@@ -30,7 +30,12 @@ import { MIGRATIONS } from './schema.ts'
 import { createSignIn, type OneTimeLink } from './sign-in/index.ts'
 import { createTokens } from './tokens/index.ts'
 import { createUsageService } from './usage/index.ts'
-import { createWebhooks, eventsBy, limitEventsBy } from './webhooks/index.ts'
+import {
+  configuredReceivers,
+  createAddLimitEvents,
+  createChangeEvents,
+  createWebhooks,
+} from './webhooks/index.ts'
 import { createWorkspaces } from './workspaces/index.ts'
 
 const PURGE_PERIOD_MS = 60_000
@@ -60,7 +65,7 @@ export async function createConsole(parts: ConsoleParts, migrations = MIGRATIONS
   const shared = await openShared(context, migrations, parts.announcer)
   const { database, registry } = shared
   const { signIn, programs, accessAudit } = createAccess(context, shared, parts.oneTimeLink)
-  const usage = createUsageService(context, shared, limitEventsBy(context))
+  const usage = createUsageService(context, shared, createAddLimitEvents(context))
 
   const capabilities: readonly Capability[] = [
     { stop: () => database.close() },
@@ -115,11 +120,12 @@ async function openShared(context: ConsoleContext, migrations: Migrations, annou
   const gateways = createGatewayRows(database, now)
   const regions = createRegions(context, { regionRows, keys: keyRows.stored, announcer })
   await regions.register()
+  const receivers = configuredReceivers(config)
   const registry = createRegistry(context, {
     ...keyRows,
     gateways,
     inEachRegion: regions.inEach,
-    createEvents: eventsBy(config),
+    createEvents: change => createChangeEvents(change, receivers),
   })
   return { ...keyRows, database, regionRows, gateways, regions, registry }
 }

@@ -27,7 +27,7 @@ export function configuredReceivers({ console, webhooks }: Config): readonly Rec
 }
 
 /** A change of a key, as far as events tell of it. */
-export interface EventfulChange {
+interface EventfulChange {
   readonly audit: readonly KeyAuditEntry[]
   readonly issued: { readonly record: KeyRecord } | null
   readonly replaced: { readonly record: KeyRecord } | null

@@ -1,5 +1,4 @@
 import { narrowReload } from '../../config/reloadable.ts'
-import type { Config } from '../../config/schema/schema.ts'
 import type { KeysById } from '../../domain/key/key-record.ts'
 import type { AuditedDatabase } from '../platform/audit/mac.ts'
 import type { Capability, ConsoleContext } from '../platform/capability.ts'
@@ -10,17 +9,11 @@ import type { AddLimitEvents } from '../usage/index.ts'
 import { WEBHOOK_CALLS } from './api.ts'
 import { type Channel, createOperatorChannel, createWorkspaceChannel } from './channels.ts'
 import { createDeliveries, type Deliveries, Dispatcher } from './dispatcher.ts'
-import {
-  configuredReceivers,
-  createChangeEvents,
-  createLimitEvent,
-  type EventfulChange,
-  isWebhookConfigured,
-} from './events.ts'
+import { configuredReceivers, createLimitEvent, isWebhookConfigured } from './events.ts'
 import { startExpiryWatch } from './expiry-watch.ts'
 import { createResolver } from './guarded-connector.ts'
 import { webhookPages } from './pages.ts'
-import { insertEvents, type WebhookEvent } from './rows.ts'
+import { insertEvents } from './rows.ts'
 import {
   addressGuard,
   createWorkspaceWebhooks,
@@ -29,16 +22,11 @@ import {
 } from './workspace-webhooks.ts'
 
 export { WEBHOOK_CALLS } from './api.ts'
+export { configuredReceivers, createChangeEvents } from './events.ts'
 export { insertEvents, type WebhookEvent } from './rows.ts'
 
-/** Makes the events of a change, for the receivers that the settings allow. */
-export function eventsBy(config: Config): (change: EventfulChange) => readonly WebhookEvent[] {
-  const receivers = configuredReceivers(config)
-  return change => createChangeEvents(change, receivers)
-}
-
-/** Adds the events of limits that were nearly or wholly used up, for the same receivers. */
-export function limitEventsBy({ config, clock, randomBytes }: ConsoleContext): AddLimitEvents {
+/** Adds the events of limits that were nearly or wholly used up, for the receivers of changes. */
+export function createAddLimitEvents({ config, clock, randomBytes }: ConsoleContext): AddLimitEvents {
   const receivers = configuredReceivers(config)
   const newEventId = createIds('msg', randomBytes)
   return async (tx, reached) => {
