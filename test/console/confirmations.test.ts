@@ -77,13 +77,48 @@ describe('the response to a revocation', () => {
     return until('the clock has moved on', () => Date.now() > nowMs)
   }
 
-  test('has the times of commit and announcement, and the confirmation of every gateway', async () => {
-    const { running, id } = await startWithKey((digest, version) => {
-      for (const gateway of ['1', '2']) void report(running, gateway, { confirmed: [{ digest, version }] })
+  /** A revocation that waits, in time that passes when a test says so. */
+  async function startWaiting() {
+    const timers = new ManualTimers()
+    const changes: { digest: string; version: number }[] = []
+    const { running, id } = await startWithKey((digest, version) => changes.push({ digest, version }), {
+      timers,
     })
+    const begin = async (path = `keys/${id}/revoke`, request?: object) => {
+      await later()
+      let isAnswered = false
+      const answer = running.send('POST', `/admin/v1/${path}?wait=1`, request).finally(() => {
+        isAnswered = true
+      })
+      const asked = () =>
+        until('the gateways were looked at, and none or not all had confirmed', () => {
+          const { nextDelayMs } = timers
+          return isAnswered || (nextDelayMs !== null && nextDelayMs > 0 && nextDelayMs <= POLL_INTERVAL_MS)
+        })
+      await asked()
+      const response = async () => {
+        await until('it is answered', async () => {
+          await asked()
+          if (!isAnswered) timers.advance(POLL_INTERVAL_MS)
+          return isAnswered
+        })
+        return await answer
+      }
+      return {
+        isAnswered: () => isAnswered,
+        response,
+        answer: async () => (await response()).body.gateways,
+      }
+    }
+    return { running, id, timers, changes, begin }
+  }
+
+  test('has the times of commit and announcement, and the confirmation of every gateway', async () => {
+    const { running, changes, begin } = await startWaiting()
     for (const gateway of ['1', '2']) await report(running, gateway)
-    await later()
-    const { body } = await running.send('POST', `/admin/v1/keys/${id}/revoke?wait=1`)
+    const revocation = await begin()
+    for (const gateway of ['1', '2']) await report(running, gateway, { confirmed: changes })
+    const { body } = await revocation.response()
     expect(body).toMatchObject({
       announced: true,
       gateways: { known: 2, confirmed: 2, verifying: 0, silent: [] },
@@ -98,51 +133,15 @@ describe('the response to a revocation', () => {
   })
 
   test('names silent gateways after one second, not before', async () => {
-    const { running, id } = await startWithKey(
-      (digest, version) => void report(running, '1', { confirmed: [{ digest, version }] }),
-    )
+    const { running, timers, changes, begin } = await startWaiting()
     for (const gateway of ['1', '2']) await report(running, gateway)
-    await later()
-    const beganMs = performance.now()
-    const { body } = await running.send('POST', `/admin/v1/keys/${id}/revoke?wait=1`)
-    expect(performance.now() - beganMs).toBeGreaterThanOrEqual(1_000)
+    const revocation = await begin()
+    await report(running, '1', { confirmed: changes })
+    const gateways = await revocation.answer()
+    expect(timers.nowMs).toBeGreaterThanOrEqual(1_000)
     const silent = [{ name: 'pod-2' }]
-    expect(body.gateways).toMatchObject({ known: 2, confirmed: 1, verifying: 0, silent })
+    expect(gateways).toMatchObject({ known: 2, confirmed: 1, verifying: 0, silent })
   })
-
-  /** A revocation that waits, in time that passes when a test says so. */
-  async function startWaiting() {
-    const timers = new ManualTimers()
-    const changes: { digest: string; version: number }[] = []
-    const { running, id } = await startWithKey((digest, version) => changes.push({ digest, version }), {
-      timers,
-    })
-    const begin = async (path = `keys/${id}/revoke`) => {
-      await later()
-      let isAnswered = false
-      const answer = running.send('POST', `/admin/v1/${path}?wait=1`).finally(() => {
-        isAnswered = true
-      })
-      const asked = () =>
-        until('the gateways were looked at, and none or not all had confirmed', () => {
-          const { nextDelayMs } = timers
-          return isAnswered || (nextDelayMs !== null && nextDelayMs > 0 && nextDelayMs <= POLL_INTERVAL_MS)
-        })
-      await asked()
-      return {
-        isAnswered: () => isAnswered,
-        answer: async () => {
-          await until('it is answered', async () => {
-            await asked()
-            if (!isAnswered) timers.advance(POLL_INTERVAL_MS)
-            return isAnswered
-          })
-          return (await answer).body.gateways
-        },
-      }
-    }
-    return { running, timers, changes, begin }
-  }
 
   test('waits for a gateway that is not known yet, until it has confirmed', async () => {
     const { running, timers, changes, begin } = await startWaiting()
@@ -220,14 +219,11 @@ describe('the response to a revocation', () => {
   })
 
   test('is part of the response to a rotation without overlap, for the old key', async () => {
-    const { running, id } = await startWithKey((digest, version) => {
-      void report(running, '1', { confirmed: [{ digest, version }] })
-    })
+    const { running, id, changes, begin } = await startWaiting()
     await report(running, '1')
-    await later()
-    const { status, body } = await running.send('POST', `/admin/v1/keys/${id}/rotate?wait=1`, {
-      overlapSeconds: 0,
-    })
+    const rotation = await begin(`keys/${id}/rotate`, { overlapSeconds: 0 })
+    await report(running, '1', { confirmed: changes })
+    const { status, body } = await rotation.response()
     expect(status).toBe(201)
     const { revokedAt, state } = body.replaced
     expect(state).toBe('revoked')
