@@ -367,7 +367,9 @@ test('an upstream that resets connections of clients that read nothing fails the
   await upstream.received(clients.length)
   const sockets = upstream.requests.map(({ socket }) => socket)
   await until('all is sent', () => sockets.every(({ writableLength }) => writableLength === 0))
-  await pause(300)
+  await until('each response has begun', () =>
+    gateway.requests.every(({ observation }) => observation.phase === 'streaming'),
+  )
   for (const socket of sockets) socket.resetAndDestroy()
   await pause(100)
   await Promise.all(clients.map(client => once(client.resume(), 'close')))
