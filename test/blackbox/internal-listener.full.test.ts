@@ -58,6 +58,8 @@ async function startGateway(tls: Record<string, string>): Promise<Listening> {
     ...tls,
     POSTERN_KEYS_MEMORY_TTL_SECONDS: '0.05',
     POSTERN_KEYS_STALE_SECONDS: '0',
+    // Each request is a lookup, which no busy machine must make fail.
+    POSTERN_KEY_SERVICE_TIMEOUT_MS: '60000',
     POSTERN_RELOAD_EVERY_SECONDS: '0.05',
   })
   onTestFinished(() => void gateway.process.stop())

@@ -31,6 +31,8 @@ async function start() {
     POSTERN_RELOAD_EVERY_SECONDS: '0.1',
     POSTERN_KEYS_STALE_SECONDS: '0',
     POSTERN_KEYS_MEMORY_TTL_SECONDS: '0',
+    // Each request is a lookup, which no busy machine must make fail.
+    POSTERN_KEY_SERVICE_TIMEOUT_MS: '60000',
   })
   const console = await startPostern('console', {
     ...env('console'),
