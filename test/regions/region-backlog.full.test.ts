@@ -43,7 +43,11 @@ test.skipIf(!has(POSTGRES))(
     onTestFinished(() => postgres.stop())
     const { send, health, metrics } = await startConsole({
       databaseUrl: await postgres.database(),
-      regions: [regionAt('eu', eu.url), regionAt('us', `redis://127.0.0.1:${toUs.port}`)],
+      // What a busy machine answers late would be announced once more.
+      regions: [
+        regionAt('eu', eu.url, PATIENCE_MS),
+        regionAt('us', `redis://127.0.0.1:${toUs.port}`, PATIENCE_MS),
+      ],
     })
     const stateIs = (region: string, state: string) =>
       until(`${region} is ${state}`, async () => (await health()).regions?.[region] === state, 30_000)

@@ -1,14 +1,17 @@
 import type { RegionSettings } from '../../src/config/schema/schema.ts'
 
-/** A region with a single Redis at this address. */
-export function regionAt(name: string, url: string): RegionSettings {
+/**
+ * A region with a single Redis at this address.
+ * @param commandTimeoutMs after which a command counts as unanswered, and is repeated
+ */
+export function regionAt(name: string, url: string, commandTimeoutMs = 1000): RegionSettings {
   return {
     name,
     redis: {
       url,
       sentinel: { urls: [] },
       cluster: { urls: [] },
-      commandTimeoutMs: 1000,
+      commandTimeoutMs,
       connectTimeoutMs: 500,
     },
   }
