@@ -66,9 +66,11 @@ test('a connection without a request closes once it is idle, without a response'
   await start()
   const client = open(REQUEST)
   await until('the request has been read', () => pending.length === 1)
+  // It may have been idle before, where a machine is slow.
+  const before = idles
   pending[0]?.end()
   expect(await client.untilClosed()).toHaveLength(1)
-  expect(idles).toBe(1)
+  expect(idles - before).toBe(1)
 })
 
 test.each([
