@@ -62,8 +62,11 @@ export interface AnnouncingRedis {
   publish(channel: string, message: string): Promise<unknown>
   connect(): Promise<unknown>
   disconnect(): void
-  /** On a new connection, and whenever its server may lack the latest writes. */
-  on(event: 'ready', listener: () => void): unknown
+  /**
+   * `ready`: on a new connection, and whenever its server may lack the latest writes. `otherSilent`: another console writes no more;
+   * what it wrote last may be lost.
+   */
+  on(event: 'ready' | 'otherSilent', listener: () => void): unknown
 }
 
 /** The same connection twice, except in a cluster, where one node publishes for all. */
@@ -111,7 +114,7 @@ export function createRedisConnection(parts: RedisConnectionParts): AnnouncingRe
     },
   })
   const watch = watchCommands(parts, answering, isCluster)
-  const writes = countWrites(parts, { records, publisher, watch }, () => emitter.emit('ready'))
+  const writes = countWrites(parts, { records, publisher, watch }, event => emitter.emit(event))
   const all = [...new Set<RedisConnection>([records, publisher])]
   const confirm = async () => {
     const isConfirmed = (await check?.confirm()) ?? true
@@ -174,19 +177,20 @@ interface WritesParts extends Pick<Connections, 'records' | 'publisher'> {
   readonly watch: ReturnType<typeof watchCommands>
 }
 
-/** @param onReady called when the server may lack the latest writes */
+/** @param emit called when the server may lack the latest writes, or those of another console */
 function countWrites(
   { logger }: RedisConnectionParts,
   { records, publisher, watch }: WritesParts,
-  onReady: () => void,
+  emit: (event: 'ready' | 'otherSilent') => void,
 ): Pick<AnnouncingRedis, 'callBuffer' | 'publish'> & { begin(): void } {
   const { client }: { client: RedisClient } = records
   const counter = new WriteCounter({
     evaluate: (...values) => client.callBuffer('eval', ...values),
     onLost() {
       logger.warn('redis has lost confirmed writes on an open connection, announcing changes again')
-      onReady()
+      emit('ready')
     },
+    onOtherSilent: () => emit('otherSilent'),
   })
   // The node of a cluster that has the counter lacks the records of the others.
   const isCounted = !(client instanceof Cluster)
@@ -194,7 +198,7 @@ function countWrites(
     /** On a new connection. */
     begin() {
       counter.reset()
-      onReady()
+      emit('ready')
     },
     async callBuffer(command, ...values) {
       const send = () => client.callBuffer(command, ...values)

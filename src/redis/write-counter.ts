@@ -12,10 +12,13 @@ end`
 const NAME = recordKeyName('written')
 /** Some dozens of consoles: those that wrote last come first, and the others are cut off. */
 const RANGE_END = 4_095
+const ENTRIES = /([0-9a-f]+)=(\d+),/g
+/** Messages of this connection, which are heartbeats, without a write of another one, after which that counts as silent. */
+const SILENT_AFTER = 4
 
 /**
  * Increases the number of this connection in the list of all. A message is published only if the number is above the highest that is
- * known: a heartbeat must not confirm data that lacks a change.
+ * known: a heartbeat must not confirm data that lacks a change. With a message the list is returned as well.
  */
 const COUNT = `${NEED}
 local denied = need('GETRANGE', KEYS[1], 0, 0) or need('SET', KEYS[1], '') or need('PUBLISH', ARGV[3], '')
@@ -29,12 +32,21 @@ local own = ARGV[1] .. '=(%d+),'
 local count = (tonumber(string.match(list, own)) or 0) + 1
 redis.call('SET', KEYS[1], ARGV[1] .. '=' .. count .. ',' .. string.gsub(list, own, ''))
 if ARGV[4] ~= '' and count > tonumber(ARGV[2]) then redis.call('PUBLISH', ARGV[3], ARGV[4]) end
-return count`
+return { count, ARGV[4] ~= '' and list or '' }`
 
 interface WriteCounterParts {
   readonly evaluate: (...values: (string | number)[]) => Promise<unknown>
   /** Redis has lost writes that it had confirmed on this connection. */
   readonly onLost: () => void
+  /** Another console writes no more, and would not find a loss of its last writes. Once each time that it stops. */
+  readonly onOtherSilent: () => void
+}
+
+/** Another connection, as the list shows it. */
+interface Other {
+  readonly count: string
+  /** Messages since its number was another; infinity if it has not written since this connection began. */
+  messages: number
 }
 
 /**
@@ -46,6 +58,8 @@ export class WriteCounter {
   readonly #parts: WriteCounterParts
   readonly #own = crypto.randomUUID().replaceAll('-', '')
   #highest = 0
+  /** By their names; null before the first message. */
+  #others: ReadonlyMap<string, Other> | null = null
 
   constructor(parts: WriteCounterParts) {
     this.#parts = parts
@@ -54,6 +68,7 @@ export class WriteCounter {
   /** The connection is new: what this server lacks is found without the counter. */
   reset(): void {
     this.#highest = 0
+    this.#others = null
   }
 
   /**
@@ -63,12 +78,29 @@ export class WriteCounter {
    */
   async count(channel: string, message = ''): Promise<boolean> {
     const known = this.#highest
-    const count = Number(await this.#parts.evaluate(COUNT, 1, NAME, this.#own, known, channel, message))
+    const reply = await this.#parts.evaluate(COUNT, 1, NAME, this.#own, known, channel, message)
+    // The script returns these two.
+    const [count, list] = reply as readonly [number, Buffer]
     const isAhead = count > known
     // A command that was sent at the same time may have found it.
     const isFound = known > this.#highest
     this.#highest = isAhead || isFound ? Math.max(count, this.#highest) : count
     if (!isAhead && !isFound) this.#parts.onLost()
+    if (message !== '') this.#compareOthers(String(list))
     return isAhead
+  }
+
+  #compareOthers(list: string): void {
+    const before = this.#others
+    const others = new Map<string, Other>()
+    for (const [, name = '', count = ''] of list.matchAll(ENTRIES)) {
+      const known = before?.get(name)
+      if (known?.count === count) known.messages++
+      const isNew = known?.count !== count
+      const other = isNew ? { count, messages: before === null ? Number.POSITIVE_INFINITY : 0 } : known
+      if (name !== this.#own) others.set(name, other)
+    }
+    this.#others = others
+    if ([...others.values()].some(({ messages }) => messages === SILENT_AFTER)) this.#parts.onOtherSilent()
   }
 }

@@ -73,6 +73,31 @@ describe('after Redis reconnects', () => {
     expect(messages().length).toBeGreaterThan(1)
   })
 
+  test('what was announced in the last seconds is announced again if another console stops, and no heartbeat is sent before', async () => {
+    const earlier = await issueAndRevoke()
+    await letPass(11_000)
+    const latest = await issueAndRevoke()
+    await letPass(300)
+    announcer.published.length = 0
+    announcer.puts.length = 0
+    const { requeueChangesSince } = repository
+    const isKnown = Promise.withResolvers<void>()
+    repository.requeueChangesSince = async sinceMs => {
+      await isKnown.promise
+      await requeueChangesSince(sinceMs)
+    }
+    announcer.otherIsSilent()
+    await letPass(300)
+    expect(messages()).toEqual([])
+    isKnown.resolve()
+    await letPass(300)
+    await letPass(300)
+    expect(announcer.puts).toEqual([revoked(latest)])
+    expect(announcer.puts).not.toContainEqual(revoked(earlier))
+    expect(messages()[0]).toMatchObject({ kind: 'change', digest: latest.digest })
+    expect(messages().at(-1)).toMatchObject({ kind: 'heartbeat' })
+  })
+
   test('keys that were only issued are not announced again: gateways look them up at the key service', async () => {
     const key = someKey()
     await tell(key, await insert(repository, key))

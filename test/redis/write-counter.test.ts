@@ -22,10 +22,11 @@ describe('writes that are counted in Redis', () => {
   beforeEach(() => redis.admin.flushall())
 
   function createCounter() {
-    const found = { losses: 0 }
+    const found = { losses: 0, silences: 0 }
     const counter = new WriteCounter({
       evaluate: (...values) => redis.admin.callBuffer('eval', ...values),
       onLost: () => void found.losses++,
+      onOtherSilent: () => void found.silences++,
     })
     return Object.assign(found, { count: (message?: string) => counter.count(CHANGES_CHANNEL, message) })
   }
@@ -73,6 +74,31 @@ describe('writes that are counted in Redis', () => {
     expect(received).toEqual(['first', 'last'])
   })
 
+  test('a connection that stops is noticed once by each other that goes on, one that stopped before is not', async () => {
+    const [old, stops, a, b] = [createCounter(), createCounter(), createCounter(), createCounter()]
+    const heartbeats = async (...counters: (typeof old)[]) => {
+      for (const counter of counters) await counter.count('a heartbeat')
+    }
+    await heartbeats(old, stops, a, b)
+    for (let round = 0; round < 6; round++) await heartbeats(stops, a, b)
+    for (let round = 0; round < 3; round++) await heartbeats(a, b)
+    expect([a.silences, b.silences]).toEqual([0, 0])
+    for (let round = 0; round < 6; round++) await heartbeats(a, b)
+    expect([a.silences, b.silences]).toEqual([1, 1])
+    await heartbeats(stops, stops)
+    for (let round = 0; round < 9; round++) await heartbeats(a, b)
+    expect([a.silences, b.silences, stops.silences, a.losses]).toEqual([2, 2, 0, 0])
+  })
+
+  test('writes without a heartbeat, such as of a console that announces much, make no other count as silent', async () => {
+    const [busy, slow] = [createCounter(), createCounter()]
+    for (let round = 0; round < 3; round++) for (const each of [busy, slow]) await each.count('a heartbeat')
+    for (let write = 0; write < 20; write++) await busy.count()
+    await slow.count('a heartbeat')
+    await busy.count('a heartbeat')
+    expect(busy.silences).toBe(0)
+  })
+
   test('the list keeps those who wrote last, and replaces what is no list', async () => {
     await redis.admin.lpush(LIST, 'a')
     const first = createCounter()
@@ -91,7 +117,7 @@ describe('writes that are counted in Redis', () => {
     onTestFinished(() => client.disconnect())
     let losses = 0
     const evaluate = (...values: (string | number)[]) => client.callBuffer('eval', ...values)
-    const counter = new WriteCounter({ evaluate, onLost: () => void losses++ })
+    const counter = new WriteCounter({ evaluate, onLost: () => void losses++, onOtherSilent: () => {} })
     await expect(counter.count(CHANGES_CHANNEL)).rejects.toThrow(/^NOPERM .*'getrange'/)
     expect(losses).toBe(0)
   })

@@ -15,6 +15,7 @@ export class ScriptedAnnouncer implements Announcer {
   stalled: Promise<void> | null = null
   #state: 'ready' | 'down' | 'failed' | 'off' = 'ready'
   #listeners: (() => void)[] = []
+  readonly #silences: (() => void)[] = []
 
   start(): void {}
   async stop(): Promise<void> {}
@@ -37,6 +38,15 @@ export class ScriptedAnnouncer implements Announcer {
 
   onReady(listener: () => void): void {
     this.#listeners.push(listener)
+  }
+
+  onOtherSilent(listener: () => void): void {
+    this.#silences.push(listener)
+  }
+
+  /** Another console has stopped. */
+  otherIsSilent(): void {
+    for (const listener of this.#silences) listener()
   }
 
   async put({ key, messages }: Announcement): Promise<void> {

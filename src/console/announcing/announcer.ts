@@ -37,6 +37,8 @@ export interface Announcer {
    * failover, since the new server may lack the latest writes.
    */
   onReady(listener: () => void): void
+  /** Called when another console announces no more: nothing would find that what it announced last is lost. */
+  onOtherSilent(listener: () => void): void
   /**
    * Writes each record for gateways to read, unless Redis holds a newer version, and then publishes its messages. Never rejects.
    * @returns the result of each, in their order
@@ -61,6 +63,7 @@ export function createInProcessAnnouncer(deliver: (message: string) => void): An
     state: () => 'ready',
     confirm: async () => true,
     onReady: () => {},
+    onOtherSilent: () => {},
     putAll: announcements =>
       Promise.allSettled(announcements.map(async ({ messages }) => messages.forEach(deliver))),
     publish: async message => deliver(message),
@@ -129,6 +132,7 @@ export function createRedisAnnouncer(parts: RedisAnnouncerParts): Announcer {
     state: () => connection.status,
     confirm: () => connection.confirm(),
     onReady: listener => void connection.on('ready', listener),
+    onOtherSilent: listener => void connection.on('otherSilent', listener),
     putAll: createGatheredPut(store, parts),
     publish: store.publish,
     mark: createMarkEntry(connection, parts.region),

@@ -76,6 +76,10 @@ export class Outbox {
       this.#mark.doubt()
       this.requestDrain()
     })
+    parts.announcer.onOtherSilent(() => {
+      this.#recovery.doubtLatest()
+      this.requestDrain()
+    })
   }
 
   /**

@@ -8,6 +8,8 @@ import type { RedisMark, Verified } from './redis-mark.ts'
  * to an hour by Redis's defaults. The older record of a revoked key has a good MAC and would be believed.
  */
 const AT_RISK_MS = 65 * 60_000
+/** A loss of what a console wrote before its last second is found by another one; the rest is for clocks that differ. */
+const LATEST_MS = 10_000
 
 interface RecoveryParts {
   readonly repository: PendingChanges
@@ -30,6 +32,8 @@ export class Recovery {
   #requeuedUntilMs = Number.NEGATIVE_INFINITY
   /** Of the mark in Redis, which may be of a snapshot. */
   #knownUntilMs = Number.POSITIVE_INFINITY
+  /** Of a console that has died, or stopped. */
+  #areLatestInDoubt = false
 
   constructor(parts: RecoveryParts) {
     this.#parts = parts
@@ -39,23 +43,35 @@ export class Recovery {
 
   /** Called before each heartbeat, so that it also records when Redis was last alive. */
   isComplete(): boolean {
-    if (this.#completed === null || this.#completed !== this.#parts.mark.verified) return false
+    if (this.#areLatestInDoubt || this.#completed === null || this.#completed !== this.#parts.mark.verified)
+      return false
     if (this.#parts.announcer.state() === 'ready') this.#aliveAtMs = this.#parts.clock.wallMs()
     return true
   }
 
+  /** What another console announced last may be lost: each console finds a loss by its own writes. */
+  doubtLatest(): void {
+    this.#areLatestInDoubt = true
+  }
+
   /** @returns the Redis to announce them to */
   async requeueChangesAtRisk(isStopped: () => boolean): Promise<Verified> {
-    const { mark, repository } = this.#parts
+    const { mark, repository, clock } = this.#parts
     const verified = await mark.verify()
     while (!isStopped() && mark.verified === verified && (await repository.requeueNextKeys())) {}
-    if (isStopped() || this.#completed === verified || this.#requeued === verified) return verified
-    this.#knownUntilMs = Math.min(this.#knownUntilMs, verified.untilMs)
-    const knownUntilMs = Math.min(this.#knownUntilMs, this.#aliveAtMs)
-    await repository.requeueChangesSince(knownUntilMs - AT_RISK_MS)
+    const isKnown = this.#completed === verified || this.#requeued === verified
+    if (isStopped() || (isKnown && !this.#areLatestInDoubt)) return verified
+    if (isKnown) await repository.requeueChangesSince(clock.wallMs() - LATEST_MS)
+    else {
+      this.#knownUntilMs = Math.min(this.#knownUntilMs, verified.untilMs)
+      const knownUntilMs = Math.min(this.#knownUntilMs, this.#aliveAtMs)
+      await repository.requeueChangesSince(knownUntilMs - AT_RISK_MS)
+    }
     const pending = await repository.pendingSpan(verified.mark)
     this.#requeuedUntilMs = pending?.newestMs ?? Number.NEGATIVE_INFINITY
     this.#requeued = verified
+    this.#areLatestInDoubt = false
+    this.#completed = null
     return verified
   }
 

@@ -111,7 +111,7 @@ export class SimulatedRedis extends EventEmitter {
     _script: string,
     count: number,
     ...values: readonly (string | number | Buffer)[]
-  ): Promise<number | (Buffer | null)[]> {
+  ): Promise<(number | Buffer | null)[]> {
     const keys = values.slice(0, count)
     if (values.length === count + 1) {
       await this.#send({ name: 'getrange', key: String(keys[0]) })
@@ -125,7 +125,10 @@ export class SimulatedRedis extends EventEmitter {
     }
     if (values.length === count + 4) {
       const [key = '', own = '', known, , text = ''] = values.map(String)
-      return Number(await this.#send({ name: 'count', key, own, known: Number(known), text }))
+      const counted = await this.#send({ name: 'count', key, own, known: Number(known), text })
+      if (!Array.isArray(counted)) throw new Error('The reply to this script is a list')
+      const [number, list] = counted
+      return [Number(number), Buffer.from(String(list))]
     }
     let at = count + 1
     const writes = keys.map(key => {

@@ -233,6 +233,7 @@ test('the simulated Redis runs the script that counts writes as a real one does'
           return reply
         },
         onLost: () => {},
+        onOtherSilent: () => {},
       }),
   )
   const list = recordKeyName('written')

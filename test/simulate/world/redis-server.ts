@@ -231,15 +231,16 @@ export class RedisServer {
     }
   }
 
-  #count({ key, own, known, text }: Counted): number | Error {
+  #count({ key, own, known, text }: Counted): readonly [string, string] | Error {
     if (this.isReplica) return new ReplyError("READONLY You can't write against a read only replica.")
-    const entries = this.textOf(key).slice(0, 4_096).split(',').slice(0, -1)
+    const list = this.textOf(key).slice(0, 4_096)
+    const entries = list.split(',').slice(0, -1)
     const held = entries.find(entry => entry.startsWith(`${own}=`))
     const count = Number(held?.split('=')[1] ?? 0) + 1
     const all = [`${own}=${count}`, ...entries.filter(entry => entry !== held)]
     this.#write({ kind: 'set', key, text: all.map(entry => `${entry},`).join('') })
     if (text !== '' && count > known) this.#publishFor(text)
-    return count
+    return [String(count), text === '' ? '' : list]
   }
 
   #writeAll(writes: readonly RecordWrite[]): (string | null)[] | Error {
