@@ -44,6 +44,9 @@ export class RedisAccess {
   readonly #readerFailures: FailureLog
   /** The server that the subscriber last connected to, with the name in its certificate. */
   #subscribedAt: Endpoint | null = null
+  #subscriberConnections = 0
+  /** The last connection of the subscriber when that of the reader began. At the start both begin at once. */
+  #readerBeganAfter = 1
 
   constructor(parts: RedisAccessParts) {
     const { settings, invalidations, clock, recordKeys, timers = systemTimers } = parts
@@ -81,6 +84,7 @@ export class RedisAccess {
         ...connectionEvents(failures, parts.metrics),
         onReady: () => {
           failures.succeeded()
+          this.#subscriberConnections++
           this.#subscription.onReady()
         },
         onLost: () => this.#subscription.onLost(),
@@ -133,7 +137,10 @@ export class RedisAccess {
     const find = this.#network.findServer(settings, undefined, onReload)
     const client = this.#network.createServerClient(
       settings,
-      () => this.#subscribedServer() ?? find(),
+      () => {
+        this.#readerBeganAfter = Math.max(1, this.#subscriberConnections)
+        return this.#subscribedServer() ?? find()
+      },
       onReload,
     )
     return { find, reader: this.#connectReader(client) }
@@ -153,15 +160,17 @@ export class RedisAccess {
     if (this.#readsWhereItSubscribes())
       return await this.#readerHealth.watched(() => this.#commands.read(key))
     this.#reader.reconnect()
-    throw new RedisSkipped('The reader is connected to another server than the subscriber; reconnecting')
+    throw new RedisSkipped('The reader may be connected to another server than the subscriber; reconnecting')
   }
 
   /**
    * A heartbeat shows only that the records of its own server are current: a primary that was replaced while it was frozen resumes with
-   * old records. In a cluster the other nodes demote such a node at once.
+   * old records. In a cluster the other nodes demote such a node at once. A proxy has one address for all servers, and may lead a new
+   * connection to another one than those that are open: only a connection that began after that of the subscriber counts.
    */
   #readsWhereItSubscribes(): boolean {
     if (this.#isCluster || !this.#parts.invalidations.isConnected()) return true
+    if (this.#readerBeganAfter < this.#subscriberConnections) return false
     return isSameServer(this.#reader.server, this.#subscriber.server)
   }
 

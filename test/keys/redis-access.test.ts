@@ -196,6 +196,32 @@ describe('records are read from the server to which the gateway is subscribed', 
     expect(await read()).toMatchObject({ kind: 'found' })
   })
 
+  test('so one that was connected before the subscriber reconnected is replaced: a proxy may lead it to another server', async () => {
+    await connect()
+    subscriber().emit('close')
+    await subscriber().open()
+    heartbeat()
+    expect(await read()).toMatchObject({ kind: 'failed', why: 'skipped' })
+    expect(reader().calls).toEqual(['connect', 'reconnect'])
+    await reader().open()
+    expect(await read()).toMatchObject({ kind: 'found' })
+    access.watch()
+    expect(reader().calls).toEqual(['connect', 'reconnect', 'getrange'])
+  })
+
+  test('so one whose connection began before that of the subscriber is replaced as soon as it is open', async () => {
+    await connect()
+    reader().emit('close')
+    await reader().find()
+    subscriber().emit('close')
+    await subscriber().open()
+    heartbeat()
+    reader().status = 'ready'
+    reader().emit('ready')
+    access.watch()
+    expect(reader().calls.at(-1)).toBe('reconnect')
+  })
+
   test('which is noticed also while no request arrives', async () => {
     await subscriber().open()
     await reader().open(B)
