@@ -94,6 +94,45 @@ describe('two consoles of one database', () => {
     expect(JSON.parse(redis.text).mark).toBe(JSON.parse(text).mark)
   })
 
+  test('one of which seemed to be silent go on with the same Redis under another mark, and no key is announced for that', async () => {
+    await insert(repository, someKey())
+    const redis = new Marked()
+    const [a, b] = [start('a', redis), start('b', redis)]
+    await letSecondsPass(6)
+    const before = JSON.parse(redis.text)
+    const [, ofB] = [a.heartbeats(), b.heartbeats()]
+    a.announcer.otherIsSilent()
+    await letSecondsPass(3)
+    const after = JSON.parse(redis.text)
+    expect(after.mark).not.toBe(before.mark)
+    expect(after.mark).toBe((await repository.readMark()).mark)
+    expect(after.untilMs).toBeGreaterThanOrEqual(before.untilMs)
+    expect(b.heartbeats()).toBeGreaterThan(ofB + 3)
+    expect(await repository.countPending()).toBe(0)
+    await letSecondsPass(3)
+    expect(JSON.parse(redis.text).mark).toBe(after.mark)
+  })
+
+  test('one of which a proxy has led to another server with the same mark announces nothing once the other finds it silent', async () => {
+    await insert(repository, someKey())
+    const [redis, other] = [new Marked(), new Marked()]
+    const a = start('a', redis)
+    await letSecondsPass(3)
+    other.text = redis.text
+    const b = start('b', other)
+    await letSecondsPass(3)
+    expect(b.heartbeats()).toBeGreaterThan(0)
+    a.announcer.otherIsSilent()
+    await letSecondsPass(1)
+    const [ofA, ofB] = [a.heartbeats(), b.heartbeats()]
+    const { announced, digest } = await revokeBy(b)
+    expect(announced).toBe(false)
+    await letSecondsPass(3)
+    expect(hasRevoked(a, digest)).toBe(true)
+    expect(b.heartbeats()).toBe(ofB)
+    expect(a.heartbeats()).toBeGreaterThan(ofA)
+  })
+
   test('one of which got no answer of the database goes on at once with the mark that it made', async () => {
     const redis = new Marked()
     const { claimMark } = repository

@@ -58,6 +58,21 @@ export async function claimMark(
   return numUpdatedRows > 0n ? { hasKeys } : null
 }
 
+/** The same Redis under another mark. @returns whether it had this one */
+export async function renewMark(
+  tx: Transaction<Tables>,
+  region: string,
+  { from, to, nowMs }: Omit<MarkChange, 'dialect'>,
+): Promise<boolean> {
+  const { numUpdatedRows } = await tx
+    .updateTable('regions')
+    .set({ mark: to, marked_at_ms: nowMs, mark_kept_at_ms: 0 })
+    .where('name', '=', region)
+    .where('mark', '=', from)
+    .executeTakeFirst()
+  return numUpdatedRows > 0n
+}
+
 /** @returns whether it is still the mark */
 export async function keepMark(
   tx: Transaction<Tables>,

@@ -6,7 +6,7 @@ import type { ChangeWriter, Database, Dialect } from '../platform/database/datab
 import { isChosen, rowPlace } from '../platform/database/query-parts.ts'
 import type { Tables } from '../platform/database/tables.ts'
 import { shareBatches } from '../platform/jobs/share-runs.ts'
-import { claimMark, keepMark, OtherMark, readMark } from './mark-rows.ts'
+import { claimMark, keepMark, OtherMark, readMark, renewMark } from './mark-rows.ts'
 
 /** How long other consoles leave a claimed change alone. */
 const CLAIM_MS = 2000
@@ -80,6 +80,8 @@ export function createOutboxes({ database, consoleId, now }: OutboxRowsParts) {
     readMark: () => readMark(announcing, region),
     claimMark: (from: string, to: string) =>
       changes.run(tx => claimMark(tx, region, { from, to, nowMs: now(), dialect })),
+    renewMark: (from: string, to: string) =>
+      changes.run(tx => renewMark(tx, region, { from, to, nowMs: now() })),
     keepMark: (mark: string) => changes.run(tx => keepMark(tx, region, { mark, nowMs: now() })),
     /**
      * Gives each key a version above the one that Redis holds of an earlier key or state, which gateways would go on using.

@@ -57,12 +57,14 @@ export class Recovery {
   /** @returns the Redis to announce them to */
   async requeueChangesAtRisk(isStopped: () => boolean): Promise<Verified> {
     const { mark, repository, clock } = this.#parts
-    const verified = await mark.verify()
+    let verified = await mark.verify()
     while (!isStopped() && mark.verified === verified && (await repository.requeueNextKeys())) {}
     const isKnown = this.#completed === verified || this.#requeued === verified
     if (isStopped() || (isKnown && !this.#areLatestInDoubt)) return verified
-    if (isKnown) await repository.requeueChangesSince(clock.wallMs() - LATEST_MS)
-    else {
+    if (isKnown) {
+      verified = await mark.renew(verified)
+      await repository.requeueChangesSince(clock.wallMs() - LATEST_MS)
+    } else {
       this.#knownUntilMs = Math.min(this.#knownUntilMs, verified.untilMs)
       const knownUntilMs = Math.min(this.#knownUntilMs, this.#aliveAtMs)
       await repository.requeueChangesSince(knownUntilMs - AT_RISK_MS)

@@ -35,7 +35,7 @@ export interface Verified {
 const UNMARKED: Verified = { mark: '', untilMs: Number.POSITIVE_INFINITY }
 
 interface MarkParts {
-  readonly repository: Pick<PendingChanges, 'readMark' | 'claimMark' | 'keepMark'>
+  readonly repository: Pick<PendingChanges, 'readMark' | 'claimMark' | 'renewMark' | 'keepMark'>
   readonly announcer: Pick<Announcer, 'mark' | 'state'>
   readonly clock: Clock
   readonly logger: ControlLogger
@@ -143,6 +143,30 @@ export class RedisMark {
     if (isWhole && this.#verified === verified) this.#notedMs = untilMs
   }
 
+  /**
+   * Another console has fallen silent. It has stopped, or a proxy leads it to another server that holds the same mark: from now on
+   * only this one counts, and the other console finds it by the mark of the database.
+   * @throws OtherMark if another console was faster
+   */
+  async renew(verified: Verified): Promise<Verified> {
+    const { repository, announcer } = this.#parts
+    if (announcer.mark === null) return verified
+    const doubts = this.#doubts
+    const mark = crypto.randomUUID()
+    this.#tried = mark
+    if (!(await repository.renewMark(verified.mark, mark))) {
+      this.doubt()
+      throw new OtherMark()
+    }
+    const untilMs = Number.isFinite(this.#notedMs) ? this.#notedMs : verified.untilMs
+    if (doubts === this.#doubts)
+      await announcer.mark.write(encodeHeld({ mark, untilMs: finiteOrNull(untilMs) }))
+    this.#known = mark
+    if (doubts !== this.#doubts) throw new Error('Redis has reconnected meanwhile')
+    this.#verified = { mark, untilMs: verified.untilMs }
+    return this.#verified
+  }
+
   #isEarlier({ untilMs }: HeldMark): boolean {
     return (untilMs ?? Number.NEGATIVE_INFINITY) < this.#notedMs - CLOCKS_APART_MS
   }
@@ -216,5 +240,9 @@ function readHeld(copies: readonly string[]): HeldMark | null {
 function readCopy(text: string): HeldMark | null {
   const { mark, untilMs } = parseJsonObject(text) ?? {}
   if (typeof mark !== 'string' || mark === '') return null
-  return { mark, untilMs: typeof untilMs === 'number' && Number.isFinite(untilMs) ? untilMs : null }
+  return { mark, untilMs: finiteOrNull(untilMs) }
+}
+
+function finiteOrNull(value: unknown): number | null {
+  return typeof value === 'number' && Number.isFinite(value) ? value : null
 }

@@ -86,6 +86,15 @@ export function pendingChangesIn(
       const nowMs = console.clock.wallMs()
       return write(() => claimMark(database, region, { from, to, nowMs }))
     },
+    renewMark(from, to) {
+      const nowMs = console.clock.wallMs()
+      return write(() => {
+        const marked = database.regions.get(region)
+        if (marked?.mark !== from) return false
+        Object.assign(marked, { mark: to, markedAtMs: nowMs, markKeptAtMs: 0 })
+        return true
+      })
+    },
     keepMark(mark) {
       const nowMs = console.clock.wallMs()
       return write(() => {

@@ -110,6 +110,7 @@ export function createSqliteRepository(
       },
       readMark: call(pending.readMark),
       claimMark: write(pending.claimMark),
+      renewMark: write(pending.renewMark),
       keepMark: write(pending.keepMark),
       requeueChangesSince: write(pending.requeueChangesSince),
       requeueNextKeys: write(pending.requeueNextKeys),
