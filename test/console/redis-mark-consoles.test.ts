@@ -50,12 +50,12 @@ describe('two consoles of one database', () => {
     for (let period = 0; period < seconds * 4; period++) await letPass(250)
   }
 
-  function start(name: string, redis: Marked, changed: Partial<Repository> = {}) {
+  function start(name: string, redis: Marked, changed: Partial<Repository> = {}, logger = silentLogger) {
     const announcer = new ScriptedAnnouncer()
     announcer.mark = redis
     const messages = messagesOf(clock, name)
     const own = { ...createRepository(database, clock, name), ...changed }
-    const parts = { repository: own, announcer, messages, clock, timers, logger: silentLogger }
+    const parts = { repository: own, announcer, messages, clock, timers, logger }
     const outbox = new Outbox({ ...parts, random: () => 0 })
     const stopHeartbeats = startHeartbeats({ ...parts, outbox })
     const keeping = timers.every(60_000, () => void outbox.keepMark())
@@ -100,7 +100,7 @@ describe('two consoles of one database', () => {
     const [a, b] = [start('a', redis), start('b', redis)]
     await letSecondsPass(6)
     const before = JSON.parse(redis.text)
-    const [, ofB] = [a.heartbeats(), b.heartbeats()]
+    const ofB = b.heartbeats()
     a.announcer.otherIsSilent()
     await letSecondsPass(3)
     const after = JSON.parse(redis.text)
@@ -111,6 +111,27 @@ describe('two consoles of one database', () => {
     expect(await repository.countPending()).toBe(0)
     await letSecondsPass(3)
     expect(JSON.parse(redis.text).mark).toBe(after.mark)
+  })
+
+  test('that both find a third one silent go on with the same Redis, and no log says that there is another one', async () => {
+    await insert(repository, someKey())
+    const redis = new Marked()
+    const lines: string[] = []
+    const note = (...given: unknown[]) => void lines.push(JSON.stringify(given))
+    const logger = { ...silentLogger, info: note, warn: note, error: note }
+    const both = [start('a', redis, {}, logger), start('b', redis, {}, logger)]
+    await letSecondsPass(6)
+    const before = both.map(({ heartbeats }) => heartbeats())
+    lines.length = 0
+    for (const { announcer } of both) announcer.otherIsSilent()
+    await letSecondsPass(3)
+    for (const [index, { heartbeats }] of both.entries()) {
+      expect(heartbeats()).toBeGreaterThan((before[index] ?? 0) + 3)
+    }
+    expect(JSON.parse(redis.text).mark).toBe((await repository.readMark()).mark)
+    expect(await repository.countPending()).toBe(0)
+    expect(lines.filter(line => /another redis|all keys/i.test(line))).toEqual([])
+    expect(lines.length).toBeGreaterThan(0)
   })
 
   test('one of which a proxy has led to another server with the same mark announces nothing once the other finds it silent', async () => {

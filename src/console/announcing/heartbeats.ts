@@ -45,10 +45,13 @@ export function startHeartbeats(parts: HeartbeatParts): () => void {
     let cause: unknown
     const { verified } = parts.outbox
     const reason = await publishHeartbeat(parts, verified).catch((error: unknown) => {
+      if (error instanceof OtherMark) {
+        parts.outbox.doubt(verified)
+        return 'not_caught_up' as const
+      }
       cause = error
-      if (error instanceof OtherMark) parts.outbox.doubt(verified)
       // Redis may answer again on the same connection, while changes of earlier keys are not all in the outbox.
-      else if (!parts.outbox.hasCaughtUp()) parts.outbox.requestDrainUnlessWaiting()
+      if (!parts.outbox.hasCaughtUp()) parts.outbox.requestDrainUnlessWaiting()
       return 'failed' as const
     })
     publishing--

@@ -12,10 +12,10 @@ export interface MarkRow {
   readonly keptAtMs: number
 }
 
-/** Another console announces to another Redis. */
+/** Another console has marked its Redis: another one, or this one anew, whose mark is read again. */
 export class OtherMark extends Error {
   constructor() {
-    super('Another console announces to another Redis: give all consoles the same redis.url (or regions)')
+    super('Another console has marked its Redis, which may be this one')
   }
 }
 

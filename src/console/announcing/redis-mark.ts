@@ -207,7 +207,8 @@ export class RedisMark {
     // Before that the mark of another console may be on its way to the same Redis.
     if (!this.#hasLogged && nowMs - this.#supersededSinceMs > CLAIM_MS) {
       this.#hasLogged = true
-      logger.error('another console announces to another redis, this one announces nothing')
+      const advice = 'give all consoles the same redis.url (or regions)'
+      logger.error({ advice }, 'another console announces to another redis, this one announces nothing')
     }
     return error
   }
