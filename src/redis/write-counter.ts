@@ -12,7 +12,6 @@ end`
 const NAME = recordKeyName('written')
 /** Some dozens of consoles: those that wrote last come first, and the others are cut off. */
 const RANGE_END = 4_095
-const ENTRIES = /([0-9a-f]+)=(\d+),/g
 /** Messages of this connection, which are heartbeats, without a write of another one, after which that counts as silent. */
 const SILENT_AFTER = 4
 
@@ -93,7 +92,8 @@ export class WriteCounter {
   #compareOthers(list: string): void {
     const before = this.#others
     const others = new Map<string, Other>()
-    for (const [, name = '', count = ''] of list.matchAll(ENTRIES)) {
+    for (const entry of list.split(',').slice(0, -1)) {
+      const [name = '', count = ''] = entry.split('=')
       const known = before?.get(name)
       if (known?.count === count) known.messages++
       const isNew = known?.count !== count
