@@ -60,6 +60,10 @@ test('a message above the output limit of Redis disconnects gateways, and makes 
     return (await metric('postern_redis_reconnects_total')) > before
   })
   await until('the gateway is connected again', isConnected)
+  // Records are read over a connection that is younger than the subscription's.
+  await until('both connections are new', async () => {
+    return (await metric('postern_redis_reconnects_total')) >= before + 2
+  })
 })
 
 test('with the limit that docs/redis.md sets, Redis closes the connection of the publisher instead', async () => {
