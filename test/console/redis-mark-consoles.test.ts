@@ -134,6 +134,42 @@ describe('two consoles of one database', () => {
     expect(lines.length).toBeGreaterThan(0)
   })
 
+  test.each([
+    ['and goes on with the same connection', false],
+    ['and has a new connection then', true],
+  ])('one of which got no answer of the database to a new mark, %s, go on with it', async (_, reconnects) => {
+    await insert(repository, someKey())
+    const redis = new Marked()
+    const { renewMark } = repository
+    let isLost = true
+    const renewed: string[] = []
+    const a = start('a', redis, {
+      async renewMark(from, to) {
+        const isRenewed = await renewMark(from, to)
+        renewed.push(to)
+        if (isLost) throw new Error('The answer is lost')
+        return isRenewed
+      },
+    })
+    const b = start('b', redis)
+    await letSecondsPass(6)
+    a.announcer.otherIsSilent()
+    await letSecondsPass(2)
+    isLost = false
+    if (reconnects) a.announcer.set('ready')
+    const before = [a.heartbeats(), b.heartbeats()]
+    await letSecondsPass(4)
+    expect(new Set(renewed).size).toBe(1)
+    expect([JSON.parse(redis.text).mark, (await repository.readMark()).mark]).toEqual([
+      renewed[0],
+      renewed[0],
+    ])
+    expect([a.heartbeats(), b.heartbeats()].map((count, index) => count > (before[index] ?? 0) + 3)).toEqual([
+      true,
+      true,
+    ])
+  })
+
   test('one of which a proxy has led to another server with the same mark announces nothing once the other finds it silent', async () => {
     await insert(repository, someKey())
     const [redis, other] = [new Marked(), new Marked()]

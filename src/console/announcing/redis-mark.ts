@@ -54,6 +54,8 @@ export class RedisMark {
   #known: string | null = null
   /** The mark that it tried to make last: the answer of the database may be lost. */
   #tried: string | null = null
+  /** The mark that it gave its Redis in place of another, as far as it got. */
+  #renewal: { readonly from: string; readonly to: string } | null = null
   #verified: Verified | null = null
   /** What this process has noted last in each copy in the Redis of this connection. */
   #notedMs = Number.NEGATIVE_INFINITY
@@ -108,16 +110,19 @@ export class RedisMark {
     const doubts = this.#doubts
     const held = readHeld(await announcer.mark.read())
     const row = await repository.readMark()
-    if (held !== null && held.mark === row.mark) {
-      this.#known = held.mark
-      const { mark, untilMs } = held
+    const isHalfRenewed = row.mark === this.#renewal?.to && held?.mark === this.#renewal.from
+    if (held !== null && (held.mark === row.mark || isHalfRenewed)) {
+      const { untilMs } = held
+      const { mark } = row
+      if (isHalfRenewed) await this.#write({ mark, untilMs }, doubts)
+      this.#known = mark
       if (untilMs !== null && untilMs <= clock.wallMs() + CLOCKS_APART_MS) return { mark, untilMs }
       // What was announced of all keys may be lost with an earlier connection.
       await this.#change(mark, mark)
       return { mark, untilMs: Number.POSITIVE_INFINITY }
     }
     const mark = await this.#claim(held, row)
-    if (doubts === this.#doubts) await announcer.mark.write(encodeHeld({ mark, untilMs: null }))
+    await this.#write({ mark, untilMs: null }, doubts)
     this.#known = mark
     return { mark, untilMs: Number.POSITIVE_INFINITY }
   }
@@ -152,19 +157,25 @@ export class RedisMark {
     const { repository, announcer } = this.#parts
     if (announcer.mark === null) return verified
     const doubts = this.#doubts
-    const mark = crypto.randomUUID()
-    this.#tried = mark
-    if (!(await repository.renewMark(verified.mark, mark))) {
+    const from = verified.mark
+    if (this.#renewal?.from !== from) this.#renewal = { from, to: crypto.randomUUID() }
+    const mark = this.#renewal.to
+    // The answer to an earlier attempt may be lost.
+    if (!(await repository.renewMark(from, mark)) && (await repository.readMark()).mark !== mark) {
       this.doubt()
       throw new OtherMark()
     }
     const untilMs = Number.isFinite(this.#notedMs) ? this.#notedMs : verified.untilMs
-    if (doubts === this.#doubts)
-      await announcer.mark.write(encodeHeld({ mark, untilMs: finiteOrNull(untilMs) }))
+    await this.#write({ mark, untilMs: finiteOrNull(untilMs) }, doubts)
     this.#known = mark
     if (doubts !== this.#doubts) throw new Error('Redis has reconnected meanwhile')
     this.#verified = { mark, untilMs: verified.untilMs }
     return this.#verified
+  }
+
+  /** Not on a connection that is new since then. */
+  async #write(held: HeldMark, doubts: number): Promise<void> {
+    if (doubts === this.#doubts) await this.#parts.announcer.mark?.write(encodeHeld(held))
   }
 
   #isEarlier({ untilMs }: HeldMark): boolean {
