@@ -139,7 +139,7 @@ test('replicas announce the end of a connection to its client, and no request is
   const startedAtMs = performance.now()
   const busy = new KeepAliveLoad({ clients: CLIENTS / 2, target, next })
   // Slow clients get the announcement, too, if the drain delay is longer than the time between two requests.
-  const leisurely = new KeepAliveLoad({ clients: CLIENTS / 2, target, next, pauseMs: DRAIN_DELAY_MS / 2 })
+  const leisurely = new KeepAliveLoad({ clients: CLIENTS / 2, target, next, pauseMs: DRAIN_DELAY_MS / 4 })
   const awayMs = await restartAll(busy, requests)
   await leisurely.stop()
   report('busy clients of each replica', busy, performance.now() - startedAtMs, awayMs)
