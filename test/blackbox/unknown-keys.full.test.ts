@@ -124,9 +124,11 @@ async function underFlood(addressOf: (request: number) => string, round: number)
     spread(clients.signedCold, cold.signed),
     spread(clients.importedCold, cold.imported),
   ])
-  const { seconds, sent, statuses } = flood
+  const { sent, statuses } = flood
   flood.stop()
   const after = await lookupsSoFar()
+  // What was on the way when the flood stopped is looked up, and counted, until here.
+  const { seconds } = flood
   const grown = (await residentMegabytes()) - megabytes
   const lookups = { redis: after.redis - before.redis, keyService: after.keyService - before.keyService }
   const figures = [
