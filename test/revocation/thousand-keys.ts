@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Fleet } from '../support/fleet.ts'
+import { untilGood } from '../support/measured-again.ts'
 import { scrape, scrapeOne, sumOf } from '../support/scrape.ts'
 import { until } from '../support/until.ts'
 import type { IssuedKey } from '../support/world.ts'
@@ -93,10 +94,11 @@ export function describeThousandKeys(): void {
       return { failed, lookups, calls: calls() }
     }
 
-    test('a Redis that loses all data under load fails no request and costs one lookup per key and replica', async () => {
-      const before = await lookupsIn('redis')
-      const missesBefore = await lookupsIn('redis', 'miss')
-      const errorsBefore = await lookupsIn('redis', 'error')
+    /** Empties Redis under load. @returns failures, and the lookups of each replica */
+    async function emptyUnderLoad() {
+      const redisLookups = (result?: string) => lookupsIn('redis', ...(result === undefined ? [] : [result]))
+      const countAll = () => Promise.all([redisLookups(), redisLookups('miss'), redisLookups('error')])
+      const [before, missesBefore, errorsBefore] = await countAll()
       let wasConnected = true
       const { failed, lookups } = await underLoad(
         'FLUSHALL at load',
@@ -104,21 +106,30 @@ export function describeThousandKeys(): void {
         // Each key is looked up in Redis first.
         async () => {
           wasConnected &&= await areConnected()
-          return (await lookupsIn('redis')).every(
-            (count, replica) => count - (before[replica] ?? 0) > 2 * KEYS,
-          )
+          return (await redisLookups()).every((count, replica) => count - (before[replica] ?? 0) > 2 * KEYS)
         },
       )
-      expect(failed).toEqual([])
-      const misses = await lookupsIn('redis', 'miss')
-      const errors = await lookupsIn('redis', 'error')
-      for (const [replica, count] of lookups.entries()) {
-        const missed = (misses[replica] ?? 0) - (missesBefore[replica] ?? 0)
-        const timedOut = (errors[replica] ?? 0) - (errorsBefore[replica] ?? 0)
-        expect(missed).toBeLessThanOrEqual(KEYS)
-        // A loaded machine delays heartbeats and Redis; lookups for these reasons are not due to the lost data.
-        if (wasConnected) expect(count).toBeLessThanOrEqual(missed + timedOut + UNSEEN)
+      const [, misses, errors] = await countAll()
+      const replicas = lookups.map((asked, replica) => ({
+        asked,
+        missed: (misses[replica] ?? 0) - (missesBefore[replica] ?? 0),
+        timedOut: (errors[replica] ?? 0) - (errorsBefore[replica] ?? 0),
+      }))
+      return { failed, wasConnected, replicas }
+    }
+
+    test('a Redis that loses all data under load fails no request and costs one lookup per key and replica', async () => {
+      const most = ({ missed, timedOut }: { missed: number; timedOut: number }) => missed + timedOut + UNSEEN
+      // A loaded machine delays heartbeats and Redis; lookups for these reasons are not due to the lost data. One that
+      // disconnects a replica between two scrapes is not seen: then it is emptied again.
+      const isGood = ({ wasConnected, replicas }: Awaited<ReturnType<typeof emptyUnderLoad>>) =>
+        !wasConnected || replicas.every(replica => replica.asked <= most(replica))
+      const results = await untilGood(emptyUnderLoad, isGood)
+      for (const { failed, replicas } of results) {
+        expect(failed).toEqual([])
+        for (const { missed } of replicas) expect(missed).toBeLessThanOrEqual(KEYS)
       }
+      expect(results.filter(isGood)).toHaveLength(1)
     })
 
     test('three disconnected replicas with a thousand keys in use do not overload the console', async () => {
