@@ -45,7 +45,7 @@ interface WriteCounterParts {
 interface Other {
   readonly count: string
   /** Messages since its number was another; infinity if it has not written since this connection began. */
-  messages: number
+  readonly messages: number
 }
 
 /**
@@ -91,14 +91,14 @@ export class WriteCounter {
 
   #compareOthers(list: string): void {
     const before = this.#others
+    const ofNew = before === null ? Number.POSITIVE_INFINITY : 0
     const others = new Map<string, Other>()
     for (const entry of list.split(',').slice(0, -1)) {
       const [name = '', count = ''] = entry.split('=')
+      if (name === this.#own) continue
       const known = before?.get(name)
-      if (known?.count === count) known.messages++
-      const isNew = known?.count !== count
-      const other = isNew ? { count, messages: before === null ? Number.POSITIVE_INFINITY : 0 } : known
-      if (name !== this.#own) others.set(name, other)
+      const messages = known?.count === count ? known.messages + 1 : ofNew
+      others.set(name, { count, messages })
     }
     this.#others = others
     if ([...others.values()].some(({ messages }) => messages === SILENT_AFTER)) this.#parts.onOtherSilent()

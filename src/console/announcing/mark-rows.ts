@@ -1,4 +1,4 @@
-import { type Kysely, sql, type Transaction } from 'kysely'
+import { type Kysely, sql, type Transaction, type Updateable } from 'kysely'
 import type { Dialect } from '../platform/database/database.ts'
 import type { Tables } from '../platform/database/tables.ts'
 
@@ -49,13 +49,9 @@ export async function claimMark(
   // A deletion of what only the other Redis has is over before the outbox is filled, and a later one sees the mark.
   if (dialect === 'postgres') await sql`lock table outbox in share row exclusive mode`.execute(tx)
   const hasKeys = (await tx.selectFrom('keys').select('id').limit(1).executeTakeFirst()) !== undefined
-  const { numUpdatedRows } = await tx
-    .updateTable('regions')
-    .set({ mark: to, marked_at_ms: nowMs, mark_kept_at_ms: 0, requeued_until: hasKeys ? '' : null })
-    .where('name', '=', region)
-    .where('mark', '=', from)
-    .executeTakeFirst()
-  return numUpdatedRows > 0n ? { hasKeys } : null
+  const requeued_until = hasKeys ? '' : null
+  const changed = { mark: to, marked_at_ms: nowMs, mark_kept_at_ms: 0, requeued_until }
+  return (await updateMarked(tx, region, from, changed)) ? { hasKeys } : null
 }
 
 /** The same Redis under another mark. @returns whether it had this one */
@@ -64,13 +60,7 @@ export async function renewMark(
   region: string,
   { from, to, nowMs }: Omit<MarkChange, 'dialect'>,
 ): Promise<boolean> {
-  const { numUpdatedRows } = await tx
-    .updateTable('regions')
-    .set({ mark: to, marked_at_ms: nowMs, mark_kept_at_ms: 0 })
-    .where('name', '=', region)
-    .where('mark', '=', from)
-    .executeTakeFirst()
-  return numUpdatedRows > 0n
+  return updateMarked(tx, region, from, { mark: to, marked_at_ms: nowMs, mark_kept_at_ms: 0 })
 }
 
 /** @returns whether it is still the mark */
@@ -79,9 +69,19 @@ export async function keepMark(
   region: string,
   { mark, nowMs }: { readonly mark: string; readonly nowMs: number },
 ): Promise<boolean> {
+  return updateMarked(tx, region, mark, { mark_kept_at_ms: nowMs })
+}
+
+/** @returns whether the region has this mark: otherwise nothing is changed */
+async function updateMarked(
+  tx: Transaction<Tables>,
+  region: string,
+  mark: string,
+  changed: Updateable<Tables['regions']>,
+): Promise<boolean> {
   const { numUpdatedRows } = await tx
     .updateTable('regions')
-    .set({ mark_kept_at_ms: nowMs })
+    .set(changed)
     .where('name', '=', region)
     .where('mark', '=', mark)
     .executeTakeFirst()
