@@ -2,13 +2,13 @@ import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import pino from 'pino'
 import { loadConfig } from '../../src/config/load-config.ts'
-import { neverReloads } from '../../src/config/reloadable.ts'
 import { createConsole } from '../../src/console/app.ts'
 import type { Database } from '../../src/console/platform/database/database.ts'
 import { createUsageQueries, lastPoints, type UsageCounts } from '../../src/console/usage/read-usage.ts'
 import { createMetrics } from '../../src/observability/metrics/metrics.ts'
 import { openDatabase } from '../support/open-database.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
+import { UNWATCHED_PARTS } from '../support/unwatched-parts.ts'
 import { postmasterOf, treeTimeUs } from './processor-time.ts'
 import { seedKeys } from './seed-keys.ts'
 
@@ -54,9 +54,8 @@ async function measureReports(): Promise<void> {
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems))
   const clock = { wallMs: () => Date.now(), monotonicMs: () => performance.now() }
   const logger = pino({ level: 'warn' })
-  const unwatched = { version: '0.0.0', onReload: neverReloads, onWaiting: () => {} }
   const parts = { config: loaded.config, metrics: createMetrics(), logger, clock, randomBytes }
-  const console = await createConsole({ ...parts, ...unwatched })
+  const console = await createConsole({ ...UNWATCHED_PARTS, ...parts })
   console.start()
   const postmaster = await withDatabase(databaseUrl, ({ reader }) => postmasterOf(reader))
   const before = treeTimeUs(postmaster)

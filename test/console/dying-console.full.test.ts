@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { REVOCATION_TIMING } from '../../src/domain/revocation-timing.ts'
 import { CHANGES_CHANNEL } from '../../src/domain/wire.ts'
+import { countAccepted } from '../support/count-accepted.ts'
 import { readMessage } from '../support/messages.ts'
 import { Parts } from '../support/parts.ts'
 import type { Listening } from '../support/postern-process.ts'
@@ -37,12 +38,6 @@ describe.skipIf(!has(POSTGRES))('two consoles on one PostgreSQL', () => {
     await until('it announces', async () => (await readiness(console))['announcer'] === 'ready')
     return console
   }
-  const issue = async (console: Listening): Promise<IssuedKey> => {
-    const body = { name: 'k', scopes: ['workspace:read'] }
-    const { key, secret } = await parts.change(console, '/workspaces/ws_1/keys', body)
-    return { id: String((key as { id: string }).id), secret: String(secret) }
-  }
-  /** @returns when it was asked for */
   const revoke = async (console: Listening, { id }: IssuedKey) => {
     const { announced } = await parts.change(console, `/keys/${id}/revoke`)
     expect(announced).toBe(true)
@@ -62,7 +57,7 @@ describe.skipIf(!has(POSTGRES))('two consoles on one PostgreSQL', () => {
     const asked = { early: 0, late: 0, acceptedEarly: 0, acceptedLate: 0 }
     for (let round = 0; round < ROUNDS; round++) {
       const dies = await startConsole()
-      const [first, ...keys] = await Promise.all(Array.from({ length: KEYS + 1 }, () => issue(stays)))
+      const [first, ...keys] = await Promise.all(Array.from({ length: KEYS + 1 }, () => parts.issue(stays)))
       const change = next(({ kind }) => kind === 'change')
       if (first !== undefined) await revoke(dies, first)
       const { sender } = await change
@@ -80,12 +75,8 @@ describe.skipIf(!has(POSTGRES))('two consoles on one PostgreSQL', () => {
       })
       while (performance.now() - revokedAtMs < WATCHED_MS) {
         const isLate = performance.now() - revokedAtMs > REVOCATION_TIMING.disconnectedBoundMs
-        for (const { secret } of keys) {
-          const headers = { authorization: `Bearer ${secret}` }
-          const { status } = await fetch(`${gateway.urls.gateway}/api/v1/auth`, { headers })
-          asked[isLate ? 'late' : 'early']++
-          if (status === 200) asked[isLate ? 'acceptedLate' : 'acceptedEarly']++
-        }
+        asked[isLate ? 'acceptedLate' : 'acceptedEarly'] += await countAccepted(gateway, keys)
+        asked[isLate ? 'late' : 'early'] += keys.length
       }
       await gateway.process.stop('SIGKILL')
     }

@@ -2,26 +2,16 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { DEFAULT_ROUTES } from '../../src/config/schema/route-schema.ts'
 import { DENIAL_REASONS, denialRow } from '../../src/domain/denial.ts'
+import { tableRows } from './table-rows.ts'
 
-const readPage = (name: string) => readFileSync(new URL(`../../docs/${name}.md`, import.meta.url), 'utf8')
-/** Cells of the table that follows this heading or sentence. */
-function tableAfter(page: string, before: string): string[][] {
-  const [, rest = ''] = page.split(before)
-  const lines = rest.slice(rest.indexOf('\n| ')).trimStart().split('\n')
-  const rows = lines.slice(
-    2,
-    lines.findIndex(line => !line.startsWith('|')),
-  )
-  return rows.map(row =>
-    row
-      .split('|')
-      .slice(1, -1)
-      .map(cell => cell.trim()),
-  )
+/** Of the section of a page of docs/ that begins with this heading or sentence. */
+function rowsAfter(name: string, before: string): string[][] {
+  const page = readFileSync(new URL(`../../docs/${name}.md`, import.meta.url), 'utf8')
+  return tableRows(page.split(before)[1]?.split(/^#/m)[0] ?? '')
 }
 
 test('the request lifecycle of docs/concepts.md has every answer that its checks give, and no other', () => {
-  const answers = tableAfter(readPage('concepts'), '## Request lifecycle').map(cells => cells.at(-1) ?? '')
+  const answers = rowsAfter('concepts', '## Request lifecycle').map(cells => cells.at(-1) ?? '')
   const documented = answers.flatMap(answer => answer.match(/\b[45]\d\d\b/g) ?? [])
   const given = DENIAL_REASONS.map(denialRow).filter(
     ({ countedAs, responsible, code }) =>
@@ -38,7 +28,7 @@ test('the request lifecycle of docs/concepts.md has every answer that its checks
 })
 
 test('docs/routes-and-scopes.md has the default routes, as they are configured', () => {
-  const documented = tableAfter(readPage('routes-and-scopes'), 'These are the defaults:')
+  const documented = rowsAfter('routes-and-scopes', 'These are the defaults:')
   const configured = Object.entries(DEFAULT_ROUTES).map(([name, route]) => [
     `\`${name}\``,
     `\`${route.path}\``,

@@ -1,19 +1,12 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
+import { tableRows } from './table-rows.ts'
 
 const ROOT = new URL('../../', import.meta.url)
 const TEXT = readFileSync(new URL('SECURITY.md', ROOT), 'utf8')
 
-/** Rows of the table under a heading, cell by cell, without its head. */
 function rowsUnder(heading: string): string[][] {
-  const section = TEXT.split(heading)[1]?.split(/^#/m)[0] ?? ''
-  const lines = section.split('\n').filter(line => line.startsWith('| '))
-  return lines.slice(2).map(line =>
-    line
-      .split('|')
-      .map(cell => cell.trim())
-      .slice(1, -1),
-  )
+  return tableRows(TEXT.split(heading)[1]?.split(/^#/m)[0] ?? '')
 }
 
 const filesIn = (text: string) =>

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { neverReloads } from '../../src/config/reloadable.ts'
 import type { Config } from '../../src/config/schema/schema.ts'
 import type { Announcer } from '../../src/console/announcing/announcer.ts'
 import { createConsole } from '../../src/console/app.ts'
@@ -11,6 +10,7 @@ import { ADMIN_TOKEN, consoleConfig, KEY_SERVICE_TOKEN } from './console.ts'
 import { freePort } from './free-port.ts'
 import { CLIENT_ID, CLIENT_SECRET, IdentityProvider } from './identity-provider.ts'
 import { silentLogger } from './silent-logger.ts'
+import { UNWATCHED_PARTS } from './unwatched-parts.ts'
 
 export const GATEWAY_URL = 'https://api.example.com'
 
@@ -71,15 +71,14 @@ export async function startConsoleSite(options: ConsoleSiteOptions = {}) {
   const root = { ...person, subject: 'root', name: 'Root', workspaces: [], administrator: true }
   const administratorLink = createOneTimeLink(root, clock, randomBytes)
   const console = await createConsole({
+    ...UNWATCHED_PARTS,
+    version: '1.0.0',
     config: { ...config, routes, scopes },
     metrics: createMetrics(),
     logger: silentLogger,
     clock,
     randomBytes,
     oneTimeLink: { ...link, take: token => link.take(token) ?? administratorLink.take(token) },
-    version: '1.0.0',
-    onReload: neverReloads,
-    onWaiting: () => {},
     ...(announcer === undefined ? {} : { announcer }),
   })
   await console.app.listen({ host: '127.0.0.1', port })

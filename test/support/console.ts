@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto'
 import type { InjectOptions } from 'fastify'
 import pino from 'pino'
 import { onTestFinished } from 'vitest'
-import { neverReloads } from '../../src/config/reloadable.ts'
 import type { Config } from '../../src/config/schema/schema.ts'
 import { type Console, type ConsoleParts, createConsole } from '../../src/console/app.ts'
 import type { Migrations } from '../../src/console/platform/database/migrations.ts'
@@ -11,6 +10,7 @@ import { requireDescribed } from './admin-contract.ts'
 import type { AdminResponse } from './admin-response.ts'
 import { defaultConfig } from './default-config.ts'
 import { SIGNING_SECRET } from './signing-secret.ts'
+import { UNWATCHED_PARTS } from './unwatched-parts.ts'
 
 export { SIGNING_SECRET }
 
@@ -44,9 +44,6 @@ export interface ConsoleOptions {
   /** Default: those of this release. */
   readonly migrations?: Migrations
 }
-
-/** Of a console that nothing reloads or waits for. */
-const UNWATCHED_PARTS = { version: '0.0.0', onReload: neverReloads, onWaiting: () => {} }
 
 /** A real console over a real database, with its log. It stops when the running test ends. */
 export async function startConsole(options: ConsoleOptions = {}) {

@@ -114,6 +114,13 @@ export class Parts {
     return json
   }
 
+  /** A key of `ws_1` with one scope. */
+  async issue(console: Pick<Listening, 'urls'>): Promise<{ readonly id: string; readonly secret: string }> {
+    const body = { name: 'k', scopes: ['workspace:read'] }
+    const { key, secret } = await this.change(console, '/workspaces/ws_1/keys', body)
+    return { id: String((key as { id: string }).id), secret: String(secret) }
+  }
+
   /** Several at a time. Where one does not start, the others are waited for, so that they are stopped too. */
   static async several<Part>(count: number, start: (index: number) => Promise<Part>): Promise<Part[]> {
     const settled = await Promise.allSettled(Array.from({ length: count }, (_, index) => start(index)))
